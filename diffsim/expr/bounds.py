@@ -6,15 +6,20 @@ factor from a cotangent that is 0.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Container, Sequence
 
-from diffsim.expr.graph import Node, ordered
+from diffsim.expr.graph import Node, ordered, weighted_terms
 
 UNKNOWN = -math.inf
 """The bound of an expression about which nothing is known."""
 SAFE = 1e-13
 """Least divisor that counts as one."""
+CLEAR = 1e-3
+"""Least difference that rounding leaves in f32, of values up to 1e3. A smaller one may be 0."""
+OPERANDS = 8
+"""Most operands of an extremum that are looked at."""
 NORMAL = 1.2e-38
 """Smaller numbers may be 0 in f32."""
 
@@ -36,7 +41,10 @@ class LowerBounds:
         if node.op == "const":
             return float(node.data) if math.isfinite(node.data) else UNKNOWN
         bounds = [self._known[each.id] for each in node.args]
-        bound = _RULES[node.op](node, bounds) if node.op in _RULES else UNKNOWN
+        if node.op == "sub":
+            bound = _difference(node, self._known.__getitem__)
+        else:
+            bound = _RULES[node.op](node, bounds) if node.op in _RULES else UNKNOWN
         return 0.0 if 0.0 < bound < NORMAL else bound if math.isfinite(bound) else UNKNOWN
 
 
@@ -47,15 +55,29 @@ def _product(node: Node, bounds: Sequence[float]) -> float:
     return first * second if min(bounds) >= 0 else UNKNOWN
 
 
-def _difference(node: Node, bounds: Sequence[float]) -> float:
-    """That of max(a, b) - b is 0."""
-    first, second = node.args
-    return 0.0 if first.op == "max" and any(each is second for each in first.args) else UNKNOWN
+def _difference(node: Node, bound: Callable[[int], float]) -> float:
+    """The bound of a difference: max(a, ...) - min(b, ...) is at least a - b, of which terms of both cancel. That of max(a, b) - b is 0."""
+    (first, second), best = node.args, UNKNOWN
+    for larger, smaller in itertools.product(_operands(first, "max"), _operands(second, "min")):
+        (terms, constant), (taken, less) = weighted_terms(larger), weighted_terms(smaller)
+        rest = {number: weight for number, (_, weight) in terms.items()}
+        for number, (_, weight) in taken.items():
+            rest[number] = rest.get(number, 0.0) - weight
+        if all(weight >= 0 for weight in rest.values()):
+            best = max(best, (constant or 0.0) - (less or 0.0) + sum(weight * bound(number) for number, weight in rest.items() if weight))
+    return best if best > CLEAR else min(best, 0.0)
+
+
+def _operands(node: Node, extremum: str) -> list[Node]:
+    """A node, and the operands of the extrema of one kind that it is made of: a maximum is at least each of them, a minimum at most."""
+    nodes = [node]
+    for each in nodes:
+        nodes.extend(each.args if each.op == extremum and len(nodes) < OPERANDS else ())
+    return nodes
 
 
 _RULES: dict[str, Callable[[Node, Sequence[float]], float]] = {
     "add": lambda node, bounds: sum(bounds),
-    "sub": _difference,
     "mul": _product,
     "div": lambda node, bounds: 0.0 if bounds[0] >= 0 and bounds[1] > 0 else UNKNOWN,
     "max": lambda node, bounds: max(bounds),

@@ -395,8 +395,18 @@ def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[i
 
     Nodes whose ids are in `whole` are not split.
     """
+    terms, constant = weighted_terms(node, whole)
+    if constant is not None:
+        one = graph.const(1)
+        terms[one.id] = (one, terms.get(one.id, (one, 0.0))[1] + constant)
+    return terms
+
+
+def weighted_terms(node: Node, whole: Container[int] = ()) -> tuple[dict[int, tuple[Node, float]], float | None]:
+    """As `linear_terms`, with the sum of constants apart; None: there are none."""
     weights: dict[int, float] = {node.id: 1.0}
     terms: dict[int, tuple[Node, float]] = {}
+    constant: float | None = None
     for current in _sums(node, whole):
         weight = weights.pop(current.id, 0.0)
         if weight == 0.0:
@@ -411,11 +421,10 @@ def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[i
             inner = current.args[1]
             weights[inner.id] = weights.get(inner.id, 0.0) + weight * current.args[0].data
         elif current.op == "const":
-            one = graph.const(1)
-            terms[one.id] = (one, terms.get(one.id, (one, 0.0))[1] + weight * current.data)
+            constant = (constant or 0.0) + weight * current.data
         else:
             terms[current.id] = (current, weight)
-    return terms
+    return terms, constant
 
 
 def _sums(node: Node, whole: Container[int]) -> list[Node]:
@@ -453,6 +462,15 @@ def _extremum(compare_first: bool) -> Callable[[Graph, Node], tuple[Node | None,
         return g.apply("select", wins, one, zero), g.apply("select", wins, zero, one)
 
     return partials
+
+
+def _quotient(g: Graph, n: Node) -> tuple[Node | None, ...]:
+    """1 / d and -(n / d) / d. For a number c over d the latter is -(c / d)² / c, without a second division."""
+    above, below = n.args
+    one = g.const(1)
+    if above.op == "const" and 1e-6 <= abs(above.data) <= 1e6:
+        return g.div(one, below), g.mul(g.const(-1 / above.data), g.mul(n, n))
+    return g.div(one, below), g.negative(g.div(n, below))
 
 
 def _sign(g: Graph, x: Node) -> Node:
@@ -560,7 +578,7 @@ OPERATIONS: dict[str, Operation] = {
     "add": Operation(np.add, "{0} + {1}", lambda g, n: (g.const(1), g.const(1))),
     "sub": Operation(np.subtract, "{0} - {1}", lambda g, n: (g.const(1), g.const(-1))),
     "mul": Operation(np.multiply, "{0} * {1}", lambda g, n: (n.args[1], n.args[0])),
-    "div": Operation(np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))),
+    "div": Operation(np.divide, "{0} / {1}", _quotient),
     "pow": Operation(np.power, "{call}pow({0}, {data})", _power, "{own}power({0}, {data})"),
     "power": Operation(np.power, "{call}pow({0}, {1})", _power_of_fields, "{own}power({0}, {1})"),
     "power_log": Operation(log_times_power, "{own}power_log({0}, {1})", _log_times_power),

@@ -12,7 +12,7 @@ from diffsim.expr import where
 from diffsim.expr.bounds import UNKNOWN, LowerBounds
 from diffsim.expr.derive import Divides, singular
 from diffsim.expr.evaluate import evaluate
-from diffsim.expr.graph import Graph, Node
+from diffsim.expr.graph import Graph, Node, ordered
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.ir.names import dot
 
@@ -22,7 +22,9 @@ def _random(graph: Graph, rng: np.random.Generator) -> list[Node]:
     nodes = [graph.read(name, (0,)) for name in "abc"] + [graph.const(float(c)) for c in rng.uniform(-1, 2, 3)]
     for _ in range(60):
         one, other, third = (nodes[i] for i in rng.integers(0, len(nodes), 3))
-        op = str(rng.choice(["add", "sub", "mul", "max", "min", "abs", "sqrt", "square", "select", "div", "exp"]))
+        op = str(rng.choice(["add", "sub", "spread", "mul", "max", "min", "abs", "sqrt", "square", "select", "div", "exp"]))
+        if all(each.op == "const" for each in (one, other)):  # numbers alone are computed at once, and may overflow
+            continue
         if op == "square":
             nodes.append(graph.mul(one, one))
         elif op == "select":
@@ -33,6 +35,9 @@ def _random(graph: Graph, rng: np.random.Generator) -> list[Node]:
             nodes.append(graph.apply(op, one))
         elif op == "sub":  # of the larger of two numbers and one of them
             nodes.append(graph.sub(graph.apply("max", one, other), other))
+        elif op == "spread":  # from the least to the largest of some numbers, as of speeds of waves
+            largest = graph.apply("max", graph.add(one, third), other)
+            nodes.append(graph.sub(largest, graph.apply("min", nodes[int(rng.integers(3))], graph.sub(one, third))))
         else:
             nodes.append(graph.apply(op, one, other))
     return nodes
@@ -43,12 +48,38 @@ def test_no_value_is_below_its_bound(seed: int) -> None:
     rng, graph = np.random.default_rng(seed), Graph()
     nodes, bounds = _random(graph, rng), LowerBounds()
     fields = dict(zip("abc", rng.normal(size=(3, 200)) * 3, strict=True))
+    assert sum(bounds(node) > UNKNOWN for node in nodes) > 20
+    every = ordered(nodes)
     with np.errstate(all="ignore"):
-        values = evaluate(nodes, fields, (200,), (0,))
-    known = [bounds(node) for node in nodes]
-    assert sum(bound > UNKNOWN for bound in known) > 20
-    for bound, value in zip(known, values, strict=True):
-        assert not (np.asarray(value) < bound - 1e-12 * max(abs(bound), 1)).any()
+        values = [np.broadcast_to(value, (200,)) for value in evaluate(every, fields, (200,), (0,))]
+    largest: dict[int, np.ndarray] = {}  # of a node, the largest of all values that it needs
+    for node, value in zip(every, values, strict=True):
+        largest[node.id] = np.max([np.abs(value), *(largest[each.id] for each in node.args)], axis=0)
+        assert not ((value < bounds(node) - 1e-12 * max(abs(bounds(node)), 1)) & (largest[node.id] < 1e3)).any()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_speeds_of_waves_differ_by_twice_the_least_one(seed: int) -> None:
+    """max(u + c, ...) - min(u - c, ...) is at least 2 c, whatever the other speeds are; a small c is lost in rounding."""
+    rng, graph = np.random.default_rng(seed), Graph()
+    u, v, h = (graph.read(name, (0,)) for name in "uvh")
+    least = float(10 ** rng.uniform(-3, 0))
+
+    def spread(wave: Node) -> Node:
+        speeds = [graph.add(u, wave), graph.sub(v, h), graph.const(0.0), graph.mul(v, v)]
+        slow = [graph.sub(u, wave), graph.add(v, h), graph.mul(u, v)]
+        largest, smallest = (each[0] for each in (rng.permutation(np.array(a, object)) for a in (speeds, slow)))
+        for each in rng.permutation(np.array(speeds, object)):
+            largest = graph.apply("max", *rng.permutation(np.array([largest, each], object)))
+        for each in rng.permutation(np.array(slow, object)):
+            smallest = graph.apply("min", *rng.permutation(np.array([smallest, each], object)))
+        return graph.sub(largest, smallest)
+
+    wave = graph.apply("sqrt", graph.apply("max", h, graph.const(least**2)))
+    assert LowerBounds()(spread(wave)) == pytest.approx(2 * least)
+    assert not singular(graph.div(v, spread(wave)))
+    for lost in (graph.const(1e-5), h, graph.apply("sqrt", h), graph.apply("max", h, graph.const(-1.0))):
+        assert LowerBounds()(spread(lost)) <= 0 and singular(graph.div(v, spread(lost)))
 
 
 def test_a_quotient_is_finite_where_its_divisor_is_positive() -> None:

@@ -22,6 +22,9 @@ LINES = 4.0
 NONLINEAR = ("shallow water", "WENO", "advection", "Swift", "Navier-Stokes", "Burgers")
 OPERATIONS = {"linear": 4.0, "nonlinear": 6.0, "flow": 4.0}
 """Operations of a stored gradient over those of a run: forward 1, reverse 2 to 3, and nonlinear parts computed anew."""
+FLUXES = {"shallow water, HLL, wetting and drying": 3.6, "shallow water, HLL, van Albada, two stages": 4.5, "WENO 5 with three stages": 3.6}
+"""The same for steps by fluxes. They were 4.2, 4.8 and 4.6 while guards stood around divisors such as max(u + c, 0) - min(u - c, 0), and
+values that save less than a fifth of an expression were differentiated at each use."""
 DRAG = 5.0
 """Operations that drag adds to a stored gradient over those that it adds to a run: each half acts on one cell alone."""
 LINE_SOLUTION = 44
@@ -76,7 +79,7 @@ def of_a_gradient(run: ds.Simulation) -> float:
 @pytest.mark.parametrize("step", SOME)
 def test_a_gradient_computes_not_much_more_than_a_run(step: Step) -> None:
     kind = "nonlinear" if step.name.startswith(NONLINEAR) else "linear"
-    assert of_a_gradient(simulation(step)) <= OPERATIONS[kind]
+    assert of_a_gradient(simulation(step)) <= FLUXES.get(step.name, OPERATIONS[kind])
 
 
 @pytest.mark.parametrize(("order", "method"), [(2, "rk2"), (2, "rk4"), (4, "rk3")])

@@ -57,7 +57,13 @@ def _cheaper(nest: Nest, graph: Graph, classes: Classes, least: LowerBounds, kep
     quotients: dict[int, set[int]] = {}  # class of a divisor -> classes of quotients
     for node in divisions:
         quotients.setdefault(classes.of(node.args[1])[0], set()).add(classes.of(node)[0])
-    several = {node.args[1].id for node in divisions if len(quotients[classes.of(node.args[1])[0]]) > 1 and least(node.args[1]) > SAFE}
+    inverted = {classes.of(node.args[1])[0] for node in divisions if is_const(node.args[0], 1)}
+    several = {
+        node.args[1].id
+        for node in divisions
+        for of in [classes.of(node.args[1])[0]]
+        if len(quotients[of]) > 1 and (of in inverted or least(node.args[1]) > SAFE)
+    }
     rules: dict[int, Callable[[Graph, Sequence[Node]], Node]] = dict.fromkeys((node.id for node in masked), _choice)
     rules |= {node.id: _by_reciprocal for node in divisions if node.args[1].id in several}
     memo = dict(same)

@@ -361,7 +361,7 @@ class TileKernel(FunctionKernel):
     @cached_property
     def rolled_size(self) -> int:
         """Tiles of the values that one worker keeps. Nests use the same memory one after the other, unless they are resumed."""
-        sizes = [sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self._variants]
+        sizes = [sum(self._ring_rows(nest).values()) * self.layout.strides[0] for nest in self._variants]
         return sum(sizes) if self.resumed else max(sizes, default=0)
 
     @property
@@ -369,10 +369,16 @@ class TileKernel(FunctionKernel):
         """All nests, and the nests of their interiors."""
         return [each for nest in self.program.nests for each in nest.variants]
 
-    def _ring_tiles(self, group: Group) -> int:
-        """Tiles of one value's ring: a power of two of rows (planes in three dimensions)."""
-        rows = 1 if self.ndim == 1 else 1 << (group.low[0] + group.high[0]).bit_length()
-        return rows * self.layout.strides[0]
+    def _ring_rows(self, nest: Nest) -> dict[str, int]:
+        """Rows (planes in three dimensions) for which each value is kept: a power of two, from the one in which it is computed back to the
+        last one that is read."""
+        if self.ndim == 1:
+            return {name: 1 for group in nest.groups for name in group.values}
+        read: dict[str, list[int]] = {}
+        for row, nodes in [*((group.high[0], [*group.values.values()]) for group in nest.groups), (0, nest.roots)]:
+            for name, offsets in reads(nodes).items():
+                read.setdefault(name, []).extend(row + offset[0] for offset in offsets)
+        return {name: 1 << (group.high[0] - min(read[name])).bit_length() for group in nest.groups for name in group.values}
 
     @cached_property
     def _rings(self) -> dict[str, Ring]:
@@ -382,11 +388,9 @@ class TileKernel(FunctionKernel):
         at = 0
         for nest in self._variants:
             at = at if self.resumed else 0
-            for group in nest.groups:
-                size = self._ring_tiles(group)
-                for name in group.values:
-                    found[name] = Ring(f"w * {self.rolled_size}", at, size // row - 1, row)
-                    at += size
+            for name, rows in self._ring_rows(nest).items():
+                found[name] = Ring(f"w * {self.rolled_size}", at, rows - 1, row)
+                at += rows * row
         return found
 
     # reads at other lanes

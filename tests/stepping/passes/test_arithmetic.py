@@ -10,11 +10,14 @@ import pytest
 
 import diffsim as ds
 from diffsim.expr import clip, maximum, minimum, sqrt, where
-from diffsim.expr.graph import Node, ordered
+from diffsim.expr.derive import vjp
+from diffsim.expr.evaluate import evaluate
+from diffsim.expr.graph import Graph, Node, ordered
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.derive.forward import forward_program
 from diffsim.stepping.passes.sharing import Classes
 from diffsim.stepping.trace.stages import stage
+from diffsim.stepping.trace.tracing import trace_coefficients, trace_step
 from tests.stepping.passes.test_sharing import traced
 
 ROUND_OFF = 1e-12
@@ -22,16 +25,18 @@ ROUND_OFF = 1e-12
 
 
 class Quotients(ds.Equation):
-    """Two stages of two quotients by one divisor, which is never 0 or may be."""
+    """Two stages of two quotients by one divisor, which is never 0 or may be. Gradients for numerators divide 1 by it: there are none where
+    these are `fixed`."""
 
-    def __init__(self, least: float) -> None:
-        self.grid, self.dt, self.least = ds.Grid((21,), 1.0), 0.1, least
+    def __init__(self, least: float, fixed: bool) -> None:
+        self.grid, self.dt, self.least, self.fixed = ds.Grid((21,), 1.0), 0.1, least, fixed
         self.states, self.parameters = {"u": ds.Variable("zero")}, {"k": ds.Variable("zero")}
 
     def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
         for _ in range(2):
             size = u * u + k * k + self.least
-            u = stage(k * u / size + u * u / size, boundary="zero")
+            first, second = (k, k * k) if self.fixed else (k * u, u * u)
+            u = stage(first / size + second / size, boundary="zero")
         return {"u": u}
 
 
@@ -41,15 +46,31 @@ def divisions(roots: list[Node], classes: Classes, run: set[int]) -> dict[int, i
     return {divisor: [each for of, each in quotients.items() if of not in run].count(divisor) for divisor in quotients.values()}
 
 
-@pytest.mark.parametrize(("least", "once"), [(0.5, True), (0.0, False)])
-def test_cotangents_divide_once_by_what_is_never_zero(least: float, once: bool) -> None:
-    step = traced(Quotients(least))
+@pytest.mark.parametrize(("least", "fixed", "once"), [(0.5, True, True), (0.5, False, True), (0.0, False, True), (0.0, True, False)])
+def test_cotangents_divide_once_by_what_is_never_zero_or_divides_one(least: float, fixed: bool, once: bool) -> None:
+    equation = Quotients(least, fixed)
+    step = trace_step(equation, trace_coefficients(equation).placed, active=() if fixed else None)
     program = adjoint_program(step, []).program
     classes = Classes(step.graph)
     run = {classes.of(node)[0] for node in ordered([*step.expressions().values()]) if node.op == "div" and node.args[1].args}
     cotangents = [[a.node for a in nest.assigns if a.target.array.endswith(" bar")] for nest in program.nests]
     counts = [count for roots in cotangents for count in divisions(roots, classes, run).values()]
     assert (max(counts) == 1) == once
+
+
+@pytest.mark.parametrize("number", [1.0, -0.1, 3e5, 1e-30, -1e30])
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_a_number_over_a_field_is_divided_once(number: float, precision: ds.Precision) -> None:
+    """Its derivative is -c / d², also where c² is out of range in f32."""
+    graph = Graph()
+    x = graph.read("x", (0,))
+    quotient = graph.div(graph.const(number), x)
+    (slope,) = vjp(graph, {quotient: graph.const(1.0)}, lambda name: True)["x"].values()
+    again = [node for node in ordered([slope]) if node.op == "div" and node is not quotient]
+    assert len(again) == (not 1e-6 <= abs(number) <= 1e6)
+    values = np.random.default_rng(0).uniform(0.5, 2, 50).astype({"f32": np.float32, "f64": np.float64}[precision])
+    (computed,) = evaluate([slope], {"x": values}, (50,), (0,))
+    np.testing.assert_allclose(computed, -number / values.astype(np.float64) ** 2, rtol=8 * np.finfo(values.dtype).eps)
 
 
 DECISIONS: dict[str, Callable[[Any], Any]] = {
@@ -125,7 +146,7 @@ def test_cotangents_choose_and_products_of_the_run_stay(kind: type[Decided], nam
 
 
 def test_what_the_adjoint_computes_again_has_the_bits_of_the_run() -> None:
-    step = traced(Quotients(0.5))
+    step = traced(Quotients(0.5, False))
     forward = {a.target.array: a.node for nest in forward_program(step, []).nests for a in nest.assigns}
     again = {a.target.array: a.node for nest in adjoint_program(step, []).program.nests for a in nest.assigns}
     stages = forward.keys() & again.keys()
@@ -135,7 +156,7 @@ def test_what_the_adjoint_computes_again_has_the_bits_of_the_run() -> None:
 
 
 def test_the_gradient_is_that_of_a_closed_form() -> None:
-    simulation = ds.Simulation(Quotients(0.5), precision="f64")
+    simulation = ds.Simulation(Quotients(0.5, False), precision="f64")
     u, k = np.linspace(-1, 1, 21), np.linspace(0.5, 2, 21)
     solution, pullback = simulation.vjp({"u": u, "k": k}, 1)
     gradient = pullback(ds.Solution({"u": np.ones(21)}))

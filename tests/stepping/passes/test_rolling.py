@@ -12,7 +12,7 @@ from diffsim.expr import div, weno5, where
 from diffsim.expr.graph import Graph, Node, ordered
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.ir.program import Nest, Program
-from diffsim.stepping.passes import rolling
+from diffsim.stepping.passes import rolling, sharing
 from diffsim.stepping.passes.sharing import Classes, inlined
 from tests.cases import CASES, Case
 from tests.sampled import sampled
@@ -85,6 +85,22 @@ class Upwind(ds.Equation):
         return {"c": c - self.dt * div([v[axis] * where(v[axis] > 0, *sides) for axis, sides in enumerate(faces)])}
 
 
+@pytest.fixture
+def fluxes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differentiate the flux through a face once for each of its two cells: it saves a sixth of a step in three dimensions."""
+    monkeypatch.setattr(sharing, "CONSIDERABLE", 0.2)
+
+
+@pytest.mark.parametrize("sides", ["periodic", "mirror"])
+def test_of_a_flux_in_three_dimensions_each_cell_keeps_some_thirty_values(sides: str) -> None:
+    """Of WENO 5, in one loop, each for as many planes as it is read."""
+    step = traced(Upwind(sides))
+    (nest,) = kept(rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program))
+    (group,) = nest.groups
+    assert len(group.values) == 31 and group.low == (4, 4, 4) and group.high == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("fluxes_twice")
 @pytest.mark.parametrize("sides", ["periodic", "mirror"])
 def test_what_a_flux_in_three_dimensions_gives_is_kept_in_place_of_its_parts(sides: str) -> None:
     """Of WENO 5, six values an axis and a direction, in a loop of their own. Its parts would be 84, and take three times as long."""
@@ -96,6 +112,7 @@ def test_what_a_flux_in_three_dimensions_gives_is_kept_in_place_of_its_parts(sid
     assert inlined(step.graph, nest.roots, values) == [assign.node for assign in nest.assigns]
 
 
+@pytest.mark.usefixtures("fluxes_twice")
 def test_fluxes_between_walls_are_not_computed_beyond_the_sides_of_other_axes() -> None:
     """The cotangent of a flux is 0 at faces that no updated cell has."""
     step = traced(Upwind("mirror"))
@@ -106,6 +123,7 @@ def test_fluxes_between_walls_are_not_computed_beyond_the_sides_of_other_axes() 
         assert all(group.support[axis] in ((2, -2), (3, -3)) for axis in across)  # the faces of all cells, at the first cell that they read
 
 
+@pytest.mark.usefixtures("fluxes_twice")
 def test_derivatives_for_the_flow_are_computed_on_the_grid_alone() -> None:
     """They take a fifth of the operations. The substance is read outside the grid, the flow is not."""
     step = traced(Upwind("mirror"))

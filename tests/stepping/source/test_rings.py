@@ -1,0 +1,54 @@
+"""Kept values stay in their rings for as long as they are read, and no ring is twice as long as that."""
+
+from __future__ import annotations
+
+import pytest
+
+import diffsim as ds
+from diffsim.expr.graph import reads
+from diffsim.stepping.ir.program import Nest
+from diffsim.stepping.source.tile_loops import TileKernel
+from diffsim.stepping.source.workers import WorkerKernel
+from tests.steps import STEPS
+from tests.steps.step import Step
+
+KEEPING = [step for step in STEPS if step.name.startswith(("shallow water", "WENO"))]
+
+
+def stale(nest: Nest, rows: dict[str, int]) -> set[str]:
+    """Values that a nest reads from a row of their ring that has another row by then, or none yet. The rows of its loops are gone through
+    one by one, as the kernel does."""
+    first = max(group.low[0] + group.high[0] for group in nest.groups)
+    present: dict[str, dict[int, int]] = {name: {} for name in rows}
+    found = set()
+
+    def read(nodes: list[ds.expr.Node], row: int) -> None:
+        for name, offsets in reads(nodes).items():
+            if name in rows:
+                found.update(name for offset in offsets if present[name].get((row + offset[0]) & (rows[name] - 1)) != row + offset[0])
+
+    for row in range(-first, 3 * max(rows.values())):
+        for group in nest.groups:
+            if row >= -group.low[0] - group.high[0]:
+                read([*group.values.values()], row + group.high[0])
+                for name in group.values:
+                    present[name][(row + group.high[0]) & (rows[name] - 1)] = row + group.high[0]
+        if row >= 0:
+            read([*nest.roots], row)
+    return found
+
+
+@pytest.mark.parametrize("step", KEEPING, ids=lambda step: step.name)
+def test_rings_are_as_long_as_their_values_are_read(step: Step) -> None:
+    simulation = step.simulation("f32")
+    some = 0
+    for program in simulation._stepper.programs:
+        kernel: TileKernel = WorkerKernel(program, simulation._step.graph, simulation._stepper.launcher.fields, 1)
+        for nest in (each for whole in program.nests for each in whole.variants if each.groups):
+            rows = kernel._ring_rows(nest)
+            assert not stale(nest, rows)
+            for name in rows:
+                if rows[name] > 1:
+                    assert stale(nest, rows | {name: rows[name] // 2}) == {name}
+                    some += 1
+    assert some > 5
