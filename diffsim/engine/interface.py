@@ -10,6 +10,7 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,13 @@ class Engine(ABC):
         name = str(self.language.cfg.arch).rpartition(".")[2]
         self.cuda = Driver() if name == "cuda" else None
         return "cpu" if name in ("x64", "arm64") else name
+
+    @property
+    def kept_kernels(self) -> Path | None:
+        """The folder in which compiled kernels are kept for other processes; None: they are not."""
+        if self.cache is None or self.cache.temporary or not self.impl.current_cfg().offline_cache:
+            return None
+        return self.cache.path
 
     def stop(self) -> None:
         """End the program, if there is one."""

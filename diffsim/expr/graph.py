@@ -287,6 +287,13 @@ class Graph:
             done[node.id] = graph._intern(node.op, tuple(done[a.id] for a in node.args), data)
         return done
 
+    def copies(self, roots: Sequence[Node]) -> list[Node]:
+        """The same expressions, of another graph, in this one. Nodes keep their order."""
+        done: dict[int, Node] = {}
+        for node in ordered(roots):
+            done[node.id] = self._intern(node.op, tuple(done[each.id] for each in node.args), node.data)
+        return [done[root.id] for root in roots]
+
     def replace(
         self,
         roots: Iterable[Node],

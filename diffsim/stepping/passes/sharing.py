@@ -24,10 +24,10 @@ CONSIDERABLE = 0.12
 
 def operation_cost(node: Node) -> int:
     """Approximate cycles of an operation on a tile. A sum takes 2."""
-    return _COSTS[node.op]
+    return COSTS[node.op]
 
 
-_COSTS = {
+COSTS = {
     name: 16 if name in ("div", "sqrt") else 60 if name in FUNCTIONS or "{call}" in each.source else 2 for name, each in OPERATIONS.items()
 }
 
@@ -35,7 +35,7 @@ _COSTS = {
 @once_for
 def cost(roots: Sequence[Node]) -> int:
     """Cost of all operations in the roots."""
-    return sum(_COSTS[node.op] for node in ordered(roots) if node.args)
+    return sum(COSTS[node.op] for node in ordered(roots) if node.args)
 
 
 SHARED = "shared "
@@ -72,7 +72,7 @@ def costly_parts(values: Sequence[Node]) -> tuple[list[list[int]], list[int]]:
 
     nodes, weight = ordered(values), dict[int, int]()  # of a node and all that it needs, until it is costly
     for node in nodes:
-        weight[node.id] = min(COSTLY, _COSTS[node.op] + sum([weight[each.id] for each in node.args])) if node.args else 0
+        weight[node.id] = min(COSTLY, COSTS[node.op] + sum([weight[each.id] for each in node.args])) if node.args else 0
     owner = dict[int, int]()
     for number, value in enumerate(values):
         part[number] = of(owner.setdefault(value.id, number))

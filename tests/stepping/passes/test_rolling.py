@@ -13,6 +13,7 @@ from diffsim.expr.graph import Graph, Node, ordered
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.ir.program import Nest, Program
 from diffsim.stepping.passes import rolling, sharing
+from diffsim.stepping.passes.search import Search, kept_values
 from diffsim.stepping.passes.sharing import Classes, inlined
 from tests.cases import CASES, Case
 from tests.sampled import sampled
@@ -150,13 +151,13 @@ def test_a_choice_costs_the_same_whatever_was_tried_before(seed: int) -> None:
     nests = adjoint_program(step, ()).program.nests
     roots = max(([assign.node for assign in nest.assigns] for nest in nests), key=lambda each: len(ordered(each)))
     classes = Classes(step.graph)
-    once = rolling._Choice(classes, roots)
+    once = Search(classes, roots)
     once._parts = together = Counted(once._parts)
     may = sorted(set().union(*map(once._keepable, once._uses)))
     choice, apart = set(rng.choice(may, len(may) // 4, replace=False).tolist()), 0
     for number in range(24):
         choice = choice ^ {int(rng.choice(may))} if number % 3 else choice - {min(choice)}
-        fresh = rolling._Choice(classes, roots)
+        fresh = Search(classes, roots)
         fresh._parts = alone = Counted(fresh._parts)
         assert once.cost(choice) == fresh.cost(choice) and once.layers(choice) == fresh.layers(choice)
         apart += alone.count
@@ -249,7 +250,7 @@ def test_values_of_an_interior_are_kept() -> None:
     here, below, above = (_flux(graph, cell) for cell in (0, -1, 1))
     root = graph.apply_exactly("add", graph.apply_exactly("sub", here, below), graph.apply_exactly("mul", above, here))
     classes = Classes(graph)
-    groups, roots, _ = rolling._groups(classes, [root], rolling._chosen(classes, [root]), 1, "kept")
+    groups, roots, _ = rolling._groups(classes, [root], kept_values(classes, [root]), 1, "kept")
     assert len(groups) == 1 and len(roots) == 1
     (value,) = groups[0].values.values()
     assert value in (here, below, above)
@@ -262,5 +263,5 @@ def test_long_sums_over_cells_are_split() -> None:
     for level in range(30):
         low, high = graph.add(low, graph.shift(high, (1, 0))), graph.sub(low, graph.shift(high, (0, level % 2)))
     terms = graph.sum(graph.apply("sqrt", graph.read(f"v{k}", (k % 3, 0))) for k in range(2000))
-    choice = rolling._Choice(Classes(graph), [graph.mul(low, high), graph.mul(terms, terms)])
+    choice = Search(Classes(graph), [graph.mul(low, high), graph.mul(terms, terms)])
     assert all(len(choice._terms(key)) <= 2000 for key in choice._uses)

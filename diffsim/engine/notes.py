@@ -1,0 +1,62 @@
+"""Small results that other processes use, in files beside the engine's compiled kernels: where it keeps no kernels, there are none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from pathlib import Path
+
+from diffsim.engine.engines import present
+from diffsim.engine.session import settings
+
+MOST = 4096
+"""Files of one kind. When there are more, the older half is removed."""
+
+
+def recall(kind: str, name: str) -> object:
+    """A result as `note` wrote it, made of lists, dictionaries, numbers and texts; None: there is none, or it cannot be read."""
+    folder = _folder(kind)
+    if folder is None:
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        check, _, text = (folder / f"{name}.json").read_bytes().partition(b"\n")
+        return json.loads(text) if check == _check(text) else None
+    return None
+
+
+def note(kind: str, name: str, value: object) -> None:
+    """Write a result for other processes. A folder that cannot be written stays as it is."""
+    folder = _folder(kind)
+    if folder is None:
+        return
+    aside, text = folder / f"{name}.{os.getpid()}", json.dumps(value).encode()
+    try:
+        folder.mkdir(exist_ok=True)
+        aside.write_bytes(_check(text) + b"\n" + text)
+        aside.replace(folder / f"{name}.json")
+        _remove_old(folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+
+
+def _check(text: bytes) -> bytes:
+    """The first line of a file: a damaged one is none."""
+    return b"%08x" % zlib.crc32(text)
+
+
+def _folder(kind: str) -> Path | None:
+    """The folder of a kind of results; None: the engine keeps no kernels."""
+    settings()  # starts an engine
+    kernels = present().kept_kernels
+    return kernels and kernels / f"diffsim-{kind}"
+
+
+def _remove_old(folder: Path) -> None:
+    files = [*os.scandir(folder)]
+    if len(files) > MOST:
+        for file in sorted(files, key=lambda file: file.stat().st_mtime)[: len(files) // 2]:
+            with contextlib.suppress(OSError):  # another process may have removed it
+                os.unlink(file.path)
