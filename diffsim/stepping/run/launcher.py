@@ -190,7 +190,7 @@ class Launcher(FieldArrays):
         plan = kernel.plan(launches)
         controls = iter([self._copied(plan, plan.dtype), *(each.control for each in known)])
         arguments = [
-            next(controls) if a.kind == "control" else self._rolled(kernel) if a.kind == "rolled" else self._argument(a, 1)
+            next(controls) if a.kind == "control" else self._rolled(kernel, a.cells) if a.kind == "rolled" else self._argument(a, 1)
             for a in kernel.arguments
         ]
         with lock:
@@ -315,8 +315,7 @@ class Launcher(FieldArrays):
             check_generation(self.generation)
             if key not in self._compiled:
                 self._compiled[key] = kernel.compile()
-            own_arguments: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
-            arguments = [own_arguments[a.kind]() if a.kind in own_arguments else self._argument(a, 1) for a in kernel.arguments]
+            arguments = self._arguments(kernel, control, 1)
             arrays, sums = kernel.arrays()
             bound = BoundKernel(self._compiled[key], [*arguments, *arrays])
         checks = [(call, each.inside.check, left) for call, each, left in zip(calls, kernel.solvings, sums, strict=True)]
@@ -418,11 +417,7 @@ class Launcher(FieldArrays):
     def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel | PartKernel, control: Allocated, workers: int) -> BoundKernel:
         if key not in self._compiled:
             self._compiled[key] = kernel.compile()
-        own: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
-        if isinstance(kernel, PartKernel):
-            own["levels"] = lambda: self._copied(kernel.levels, kernel.levels.dtype)
-            own["numbers"] = lambda: self._copied(kernel.numbers, self.layout.dtype)
-        arguments = [own[a.kind]() if a.kind in own else self._argument(a, workers) for a in kernel.arguments]
+        arguments = self._arguments(kernel, control, workers)
         plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
         if isinstance(kernel, DeviceKernel):
             most = backend().most_arrays
@@ -435,12 +430,21 @@ class Launcher(FieldArrays):
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
 
-    def _rolled(self, kernel: Kernel | PartKernel | SequenceKernel | WholeStep) -> object:
-        """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
+    def _arguments(self, kernel: Kernel | PartKernel | WholeStep, control: object, workers: int) -> list[object]:
+        """The arguments of a kernel with its control array."""
+        own: dict[str, Callable[[int], object]] = {"control": lambda cells: control, "rolled": lambda cells: self._rolled(kernel, cells)}
+        if isinstance(kernel, PartKernel):
+            own["levels"] = lambda cells: self._copied(kernel.levels, kernel.levels.dtype)
+            own["numbers"] = lambda cells: self._copied(kernel.numbers, self.layout.dtype)
+        return [own[a.kind](a.cells) if a.kind in own else self._argument(a, workers) for a in kernel.arguments]
+
+    def _rolled(self, kernel: Kernel | PartKernel | SequenceKernel | WholeStep, cells: int) -> object:
+        """Memory for the values that a kernel keeps, displaced by some cells. Kernels run one after the other, so they share it."""
         size = kernel.rolled_tiles * self.layout.lanes
         if self._scratch is None or self._scratch.shape[0] < size:
             self._scratch = self.memory.allocate((size,), self.layout.dtype, flat=True)
-        return self.memory.flat(self._scratch, self.layout.lanes)
+        flat = self.memory.flat(self._scratch, self.layout.lanes)
+        return displaced(flat, cells) if cells else flat
 
     def _argument(self, argument: Argument, workers: int) -> object:
         if argument.kind in ("ring", "field", "slim", "stream"):

@@ -141,6 +141,11 @@ class Kernel(ABC):
         """Arrays that nests read at other lanes, displaced: (array, cells) -> identifier."""
         return {}
 
+    @cached_property
+    def _beside(self) -> dict[int, str]:
+        """Distances, in cells, at which kept values are read from their memory -> identifier of the latter, displaced by so many."""
+        return {}
+
     def _arguments(self) -> list[Argument]:
         out = [Argument("control", "control", "")]
         out += [Argument(identifier(a), self._kind(a), a) for a in self.arrays]
@@ -167,6 +172,7 @@ class Kernel(ABC):
         ]
         if any(each.groups for nest in self.program.nests for each in nest.variants):
             out.append(Argument("rolled", "rolled", self.program.name))
+            out += [Argument(name, "rolled", self.program.name, cells) for cells, name in self._beside.items()]
         return out + [Argument(identifier(stream), "stream", stream) for stream in streams]
 
     @property

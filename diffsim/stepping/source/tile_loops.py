@@ -356,7 +356,7 @@ class TileKernel(FunctionKernel):
 
     @property
     def sources(self) -> Sources:
-        return dataclasses.replace(super().sources, rings=self._rings)
+        return dataclasses.replace(super().sources, rings=self._rings, beside=self._beside)
 
     @cached_property
     def rolled_size(self) -> int:
@@ -394,6 +394,19 @@ class TileKernel(FunctionKernel):
         return found
 
     # reads at other lanes
+
+    @cached_property
+    def _beside(self) -> dict[int, str]:
+        """Distances at which kept values are read from their memory. With registers of 64 bytes a splice is one instruction."""
+        cells: set[int] = set()
+        if self.lanes == 1 or not reads_unaligned():
+            return {}
+        for nest in self._variants:
+            kept = {name for group in nest.groups for name in group.values}
+            for nodes in [*([*group.values.values()] for group in nest.groups), nest.roots]:
+                for name in (known := reads(nodes)).keys() & kept:
+                    cells |= {offset[-1] for offset in known[name] if offset[-1] % self.lanes}
+        return {each: f"rolled__by_{each}".replace("-", "m") for each in sorted(cells)}
 
     @cached_property
     def _displaced(self) -> dict[tuple[str, int], str]:

@@ -60,7 +60,7 @@ def test_cotangents_divide_once_by_what_is_never_zero_or_divides_one(least: floa
 
 @pytest.mark.parametrize("number", [1.0, -0.1, 3e5, 1e-30, -1e30])
 @pytest.mark.parametrize("precision", ["f32", "f64"])
-def test_a_number_over_a_field_is_divided_once(number: float, precision: ds.Precision) -> None:
+def test_a_number_over_a_field_is_divided_once(number: float, precision: Any) -> None:
     """Its derivative is -c / d², also where c² is out of range in f32."""
     graph = Graph()
     x = graph.read("x", (0,))

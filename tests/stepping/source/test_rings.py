@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 import diffsim as ds
@@ -52,3 +55,22 @@ def test_rings_are_as_long_as_their_values_are_read(step: Step) -> None:
                     assert stale(nest, rows | {name: rows[name] // 2}) == {name}
                     some += 1
     assert some > 5
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("step", KEEPING, ids=lambda step: step.name)
+def test_values_that_are_read_at_other_lanes_from_memory_have_the_same_bits(
+    step: Step, precision: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = {}
+    for unaligned in False, True:
+        monkeypatch.setattr("diffsim.stepping.source.tile_loops.reads_unaligned", lambda unaligned=unaligned: unaligned)
+        simulation = step.simulation(precision, (13, 37))
+        assert ("rolled__by_" in simulation.source("vjp")) == unaligned
+        inputs = step.all_inputs((13, 37))
+        solution, pullback = simulation.vjp(inputs, step.steps)
+        rng = np.random.default_rng(0)
+        weights = ds.Solution({name: rng.normal(size=each.shape) for name, each in solution.final.items()})
+        results[unaligned] = solution.final | {f"gradient {name}": each for name, each in pullback(weights).items()}
+    for name, values in results[True].items():
+        np.testing.assert_array_equal(values, results[False][name], err_msg=name)
