@@ -21,7 +21,8 @@ from diffsim.stepping.passes.sharing import Classes
 
 
 def with_cheaper_arithmetic(operations: Sequence[Operation], graph: Graph, run: Iterable[Node]) -> list[Operation]:
-    """The operations with cheaper arithmetic. Divisors that may be near 0 are not divided into 1, so reciprocals are finite in f32 as well.
+    """The operations with cheaper arithmetic. 1 is not divided by a divisor that may be near 0, unless a cotangent does that anyway: so
+    reciprocals are finite in f32 as well.
 
     Args:
         operations: those of an adjoint step.
