@@ -6,18 +6,17 @@ factor from a cotangent that is 0.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Container, Sequence
 
-from diffsim.expr.graph import Node, ordered, weighted_terms
+from diffsim.expr.graph import Node, is_scaled, ordered
 
 UNKNOWN = -math.inf
 """The bound of an expression about which nothing is known."""
 SAFE = 1e-13
 """Least divisor that counts as one."""
 CLEAR = 1e-3
-"""Least difference that rounding leaves in f32, of values up to 1e3. A smaller one may be 0."""
+"""Least part of its operands that a difference of numbers keeps in f32, beyond rounding. A smaller one may be 0."""
 OPERANDS = 8
 """Most operands of an extremum that are looked at."""
 NORMAL = 1.2e-38
@@ -42,7 +41,7 @@ class LowerBounds:
             return float(node.data) if math.isfinite(node.data) else UNKNOWN
         bounds = [self._known[each.id] for each in node.args]
         if node.op == "sub":
-            bound = _difference(node, self._known.__getitem__)
+            bound = _difference(node, lambda each: self._known[each.id])
         else:
             bound = _RULES[node.op](node, bounds) if node.op in _RULES else UNKNOWN
         return 0.0 if 0.0 < bound < NORMAL else bound if math.isfinite(bound) else UNKNOWN
@@ -55,17 +54,48 @@ def _product(node: Node, bounds: Sequence[float]) -> float:
     return first * second if min(bounds) >= 0 else UNKNOWN
 
 
-def _difference(node: Node, bound: Callable[[int], float]) -> float:
-    """The bound of a difference: max(a, ...) - min(b, ...) is at least a - b, of which terms of both cancel. That of max(a, b) - b is 0."""
-    (first, second), best = node.args, UNKNOWN
-    for larger, smaller in itertools.product(_operands(first, "max"), _operands(second, "min")):
-        (terms, constant), (taken, less) = weighted_terms(larger), weighted_terms(smaller)
-        rest = {number: weight for number, (_, weight) in terms.items()}
-        for number, (_, weight) in taken.items():
-            rest[number] = rest.get(number, 0.0) - weight
-        if all(weight >= 0 for weight in rest.values()):
-            best = max(best, (constant or 0.0) - (less or 0.0) + sum(weight * bound(number) for number, weight in rest.items() if weight))
-    return best if best > CLEAR else min(best, 0.0)
+def _difference(node: Node, bound: Callable[[Node], float]) -> float:
+    """The bound of a difference, which rounding keeps in f32 too, however large its operands are.
+
+    - That of a least value and an upper bound is theirs, since rounding is monotone.
+    - max(w, ...) - min(w, ...) is at least 0, with w + c and w - c in place of w for c >= 0 as well. Not 2c: nothing of c is left beside a
+      large w.
+    - max(w + c, 0) - min(w - c, 0) is at least c, for one of w + c >= c and w - c <= -c holds. Of other numbers a and b in place of the
+      zeros, one holds about the middle of a and b.
+    """
+    first, second = node.args
+    larger, smaller = _operands(first, "max"), _operands(second, "min")
+    lower, upper = bound(first), min((float(each.data) for each in smaller if each.op == "const"), default=math.inf)
+    apart, clear = lower - upper, CLEAR * max(abs(lower), abs(upper))
+    best = apart if apart >= clear else UNKNOWN
+    falls: dict[int, float] = {}
+    for each, fall in (end for node in smaller for end in _below(node, bound)):
+        falls[each.id] = max(fall, falls.get(each.id, 0.0))
+    for each, rise in (end for node in larger for end in _above(node, bound)):
+        if each.id in falls:
+            around = 0.5 * apart + min(rise, falls[each.id])
+            best = max(best, around if around >= clear else 0.0)
+    return best
+
+
+def _above(node: Node, bound: Callable[[Node], float]) -> list[tuple[Node, float]]:
+    """Nodes that a node is not below, and by how much it is above them at least."""
+    ends = [(node, 0.0)]
+    if node.op == "add":
+        ends += [(one, rise) for one, other in (node.args, node.args[::-1]) for rise in [bound(other)] if rise >= 0]
+    return ends
+
+
+def _below(node: Node, bound: Callable[[Node], float]) -> list[tuple[Node, float]]:
+    """Nodes that a node is not above, and by how much it is below them at least."""
+    ends = [(node, 0.0)]
+    if node.op == "sub" and bound(node.args[1]) >= 0:
+        ends.append((node.args[0], bound(node.args[1])))
+    elif node.op == "add":
+        for one, other in (node.args, node.args[::-1]):
+            if is_scaled(other) and other.args[0].data <= 0 and bound(other.args[1]) >= 0:
+                ends.append((one, -other.args[0].data * bound(other.args[1])))
+    return ends
 
 
 def _operands(node: Node, extremum: str) -> list[Node]:

@@ -402,18 +402,8 @@ def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[i
 
     Nodes whose ids are in `whole` are not split.
     """
-    terms, constant = weighted_terms(node, whole)
-    if constant is not None:
-        one = graph.const(1)
-        terms[one.id] = (one, terms.get(one.id, (one, 0.0))[1] + constant)
-    return terms
-
-
-def weighted_terms(node: Node, whole: Container[int] = ()) -> tuple[dict[int, tuple[Node, float]], float | None]:
-    """As `linear_terms`, with the sum of constants apart; None: there are none."""
     weights: dict[int, float] = {node.id: 1.0}
     terms: dict[int, tuple[Node, float]] = {}
-    constant: float | None = None
     for current in _sums(node, whole):
         weight = weights.pop(current.id, 0.0)
         if weight == 0.0:
@@ -428,10 +418,11 @@ def weighted_terms(node: Node, whole: Container[int] = ()) -> tuple[dict[int, tu
             inner = current.args[1]
             weights[inner.id] = weights.get(inner.id, 0.0) + weight * current.args[0].data
         elif current.op == "const":
-            constant = (constant or 0.0) + weight * current.data
+            one = graph.const(1)
+            terms[one.id] = (one, terms.get(one.id, (one, 0.0))[1] + weight * current.data)
         else:
             terms[current.id] = (current, weight)
-    return terms, constant
+    return terms
 
 
 def _sums(node: Node, whole: Container[int]) -> list[Node]:

@@ -21,7 +21,7 @@ from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
 from diffsim.stepping.passes.meeting import meeting_values
 from diffsim.stepping.passes.sharing import alike, cost, costly_parts, inlined, shared_values
 from diffsim.stepping.trace.fields import Stage, Stored
-from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, unbounded_tangents, written_by
+from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, unbounded_stages, written_by
 from diffsim.stepping.trace.trace import TracedStep
 
 SHORTER = 0.95
@@ -116,7 +116,7 @@ class Reverse:
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._chosen: set[str] = set()  # values and fields of stages whose cotangents are 0 where a condition does not choose them
         self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
-        unbounded = unbounded_tangents(step.stages)
+        unbounded = unbounded_stages(step.stages)
         self._singular, self._infinite, self._divides = Singular(OUTSIDE, unbounded), Singular(unbounded=unbounded), Divides()
         self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._computed = self._where_computed()

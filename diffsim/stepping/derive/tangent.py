@@ -14,7 +14,7 @@ from diffsim.expr.derive import Singular, jvp
 from diffsim.expr.graph import Node
 from diffsim.stepping.ir.names import dot
 from diffsim.stepping.trace.fields import Placed, Stage
-from diffsim.stepping.trace.stages import unbounded_tangents, written_by
+from diffsim.stepping.trace.stages import unbounded_stages, written_by
 from diffsim.stepping.trace.trace import TracedMap, TracedStep
 
 
@@ -49,7 +49,7 @@ def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
     stages: list[Stage] = []
 
     def derive(roots: list[Node]) -> list[Node]:
-        return jvp(graph, roots, tangent_of, Singular(unbounded=unbounded_tangents(stages)))
+        return jvp(graph, roots, tangent_of, Singular(unbounded=unbounded_stages(stages)))
 
     for stage in step.stages:
         stages += stage.with_tangents(graph, order, derive)

@@ -20,7 +20,7 @@ from diffsim.expr.derive import Singular, varies
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
-from diffsim.stepping.ir.names import bar, dot, primal
+from diffsim.stepping.ir.names import bar, dot
 from diffsim.stepping.ir.program import Assign, HostCall, HostFunction, Part, Place, Written
 from diffsim.stepping.trace.fields import Derive, Stage, Stored
 from diffsim.stepping.trace.trace import CLOCK, Trace, check_location
@@ -261,11 +261,11 @@ def stored_name(value: Symbol, graph: Trace) -> str:
     return same[0] if same else str(stage(value, "zero").node.data[0])
 
 
-def unbounded_tangents(stages: Iterable[Stage]) -> set[str]:
-    """Tangents of stages that may be infinite or NaN, as that of a root at 0, where a condition drops the stage."""
+def unbounded_stages(stages: Iterable[Stage]) -> set[str]:
+    """Stages that may be infinite or NaN where a condition drops them, as a quotient whose divisor is 0, or the tangent of a root at 0."""
     unbounded: set[str] = set()
     for stage in stages:
-        if isinstance(stage, StoredExpression) and stage.name != primal(stage.name) and Singular(unbounded=unbounded)(stage.node):
+        if isinstance(stage, StoredExpression) and Singular(unbounded=unbounded)(stage.node):
             unbounded.add(stage.name)
     return unbounded
 
