@@ -122,6 +122,12 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {field.where}, found {part.spacing}; drop it")
         return field.values, _spaced(part, place, field.values.shape)
     if field.coordinates is None and field.values.shape != base.shape:
+        if base.axes == (TIME,):
+            raise SceneError(
+                f"{place.key}.path: expected times, or a number for each of {plural(base.shape[0], 'time step')}, in {field.where}, found "
+                f"{plural(len(field.values), 'number')} and no name that means times; name them, such as "
+                'coordinates = ["NAME"], or add them'
+            )
         raise SceneError(
             f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {field.where}, found {field.values.shape} "
             "without them; give spacing, or coordinates"
@@ -144,7 +150,10 @@ def _after_start(field: Gridded, part: DataFile, grid: Grid) -> Gridded:
         return field
     if field.coordinates is None:
         if part.start is not None:
-            raise DataError(f"expected times in {field.where} for start = {part.start}, found none; drop start, or add them")
+            raise DataError(
+                f"expected times in {field.where} for start = {part.start}, found none under a name that means times; name them, such as "
+                'coordinates = ["NAME"], or add them, or drop start'
+            )
         return field
     axis = field.axes.index(TIME) if TIME in field.axes else 0
     if part.start is None and field.epoch is not None:
