@@ -112,6 +112,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
         )
         if field.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; {_other_axes(field, base)}")
+        _require_sense(field, part, place)
         values = _without_fills(field, part, place)
         field = _in_order(_after_start(replace(field, values=values), part, base), part, place)
         _require_within(field, part, base)
@@ -133,6 +134,23 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             "without them; give spacing, or coordinates"
         )
     return field.values, field.coordinates
+
+
+def _require_sense(field: Gridded, part: DataFile, place: Place) -> None:
+    """Refuse heights for depths, and depths for heights.
+
+    Raises:
+        DataError: the file says that its numbers, with the sign of `scale`, count the other way than the field.
+    """
+    if not field.sense or not place.sense or part.values or "sense" in part.allow:
+        return
+    turned = part.scale < 0
+    if (field.sense == place.sense) == turned:
+        remedy = f"drop the sign of scale = {part.scale:g}" if turned else f"give scale = {-part.scale:g}"
+        raise DataError(
+            f"expected numbers that count {place.sense}, found those of {field.where}, which count {field.sense}"
+            f'{", turned by scale" if turned else ""}; {remedy}, or allow = ["sense"] if the file is wrong'
+        )
 
 
 def _other_axes(field: Gridded, grid: Grid) -> str:
