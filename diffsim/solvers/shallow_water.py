@@ -164,7 +164,7 @@ class ShallowWater(Equation, kind="shallow_water"):
     """
 
     in_cells = ("sponge",)
-    senses = dict.fromkeys(("z", "eta", "uplift", "tide"), "up")
+    senses: Mapping[str, str] = dict.fromkeys(("z", "eta", "uplift", "tide"), "up")
     optional: Mapping[str, str] = {
         "manning": 'drag = "manning"',
         "drag": 'drag = "quadratic"',

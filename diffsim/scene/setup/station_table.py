@@ -183,7 +183,7 @@ def require_one_unit(every: Sequence[Records], unit: str, what: str, remedy: str
 
 
 def _alike(first: str, second: str) -> bool:
-    """Whether two units are one, as "m" and "metre" are."""
+    """True if two units are one, as "m" and "metre" are."""
     if first == second:
         return True
     try:

@@ -123,8 +123,8 @@ def test_columns_of_dates_are_known_by_the_names_that_tide_gauges_give_them(tmp_
     if name in MEANT:
         np.testing.assert_allclose(series(path, start=START), expected, rtol=1e-9)
         return
-    for keys, found in (({"start": START}, "expected times in .* for start"), ({}, "a number for each of 40 time steps, .* 39 numbers")):
-        with pytest.raises(SceneError, match=found + r'.*no.* name that means times; name them, such as coordinates = \["NAME"\]'):
+    for keys, words in (({"start": START}, "expected times in .* for start"), ({}, "a number for each of 40 time steps, .* 39 numbers")):
+        with pytest.raises(SceneError, match=words + r'.*no.* name that means times; name them, such as coordinates = \["NAME"\]'):
             series(path if keys else csv_levels(tmp_path / "long", name, STAMPS[:-1], LEVELS.tolist()[:-1]), **keys)
     np.testing.assert_allclose(series(path, start=START, coordinates=[name]), expected, rtol=1e-9)
 
