@@ -16,7 +16,7 @@ from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import SINCE, of_numbers
 from diffsim.records.conventions.curvilinear import over_several, straightened
-from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
+from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, sense_of, settled
 from diffsim.records.conventions.likely import as_list, likely_coordinates, over_dimension
 from diffsim.records.conventions.places import units_of, usual_unit
 from diffsim.records.conventions.rising import require_rising
@@ -47,6 +47,7 @@ class Gridded:
         coordinate_units: of the coordinates along each dimension; "" where nothing says.
         epoch: the date of time 0 of times that the file has as dates, in UTC; None: there are none.
         typed: whether the type of the values has the unit, as timedelta64 has. The values are then in seconds.
+        sense: of heights and depths, "up" or "down", by their attributes of CF or their name; "": nothing says.
 
     Example:
         See `read_field`.
@@ -60,6 +61,7 @@ class Gridded:
     coordinate_units: tuple[str, ...] = ()
     epoch: np.datetime64 | None = None
     typed: bool = False
+    sense: str = ""
 
     def over(self, axes: Sequence[str]) -> Gridded:
         """The same with the dimensions in the order of these axes, all of which the field has."""
@@ -271,7 +273,7 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
             f"{where}: expected coordinates {words} of the lengths {variable.values.shape}, found {shapes}; name others by coordinates"
         )
     field = _named(variable.values, tuple(names), places, variable.unit, where, asked)
-    return replace(field, typed=variable.typed)
+    return replace(field, typed=variable.typed, sense=sense_of(variable, name))
 
 
 def _is_wanted(dimension: FileDimension, axes: Sequence[str]) -> bool:

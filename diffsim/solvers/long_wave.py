@@ -38,7 +38,7 @@ class LongWave(Equation, kind="long_wave"):
     `eta0` is the surface at the time 0: of a rise that began before, what is left follows.
 
     Args:
-        grid: two axes. Plane: spacing in metres. Sphere: axis 0 is latitude and axis 1 longitude, in degrees.
+        grid: one axis or two. Plane: spacing in metres. Sphere: axis 0 is latitude and axis 1 longitude, in degrees.
         dt: time step, s. Stable while dt² g H_max Σ 4/dx² <= 4, on a plane sqrt(g H_max) dt / dx <= 0.707.
         coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order.
         sponge (cells): absorbing cells at every edge; 0 for walls. Good: 15 to 30.
@@ -72,6 +72,7 @@ class LongWave(Equation, kind="long_wave"):
     """
 
     in_cells = ("sponge",)
+    senses: Mapping[str, str] = {"H": "down", "eta0": "up", "uplift": "up"}
     optional: Mapping[str, str] = dict.fromkeys(UPLIFT, "uplift = True")
 
     def __init__(

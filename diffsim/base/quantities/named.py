@@ -45,6 +45,8 @@ WORD = 4
 _TIMES = frozenset({"t", "time", "times"})
 _SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "utc", "gmt"})
 _DATES = frozenset({"date", "dates", "datetime", "datetimes", "timestamp", "timestamps"})
+_ZONED = re.compile(r"(.+?)\s*[(\[](?:UTC|GMT|Z)[)\]]", re.IGNORECASE)
+"""A name with the zone of its dates behind it, as Time (UTC)."""
 _PLACES = frozenset("txyzXYZ")
 """Symbols of times and places. An index behind one is no unit of time or length but for these: t_bar and x_min convert to neither."""
 
@@ -89,11 +91,17 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_pla
 def is_times(name: str) -> bool:
     """True if a name means times by its last word: "minutes", "time_ms", "t_min", "seconds", "date" and the like.
 
-    An index behind another symbol, as in dt_min and tau_d, means no times.
+    So do a date and a time together, "Date Time", and either with its zone in brackets, "Time (UTC)". An index behind another symbol, as in
+    dt_min and tau_d, means no times.
     """
+    zoned = _ZONED.fullmatch(name.strip())
+    if zoned is not None:
+        return zoned[1].lower() in _TIMES or is_times(zoned[1])
     before, _, word = _parted(name.strip())
     if before:
-        return before.lower() in _TIMES and (word in _SECONDS or _is_of_time(word))
+        whole = name.strip().lower().startswith(before.lower())  # "release date time" may be another quantity
+        is_date = whole and before.lower() in _TIMES | _DATES and word in _TIMES | _DATES | _SECONDS
+        return is_date or (before.lower() in _TIMES and (word in _SECONDS or _is_of_time(word)))
     return word in _SECONDS | _DATES or (len(word) > 1 and _is_of_time(word))
 
 

@@ -69,6 +69,22 @@ class FileDimension:
         return stated or by_name(self.name)
 
 
+def sense_of(values: Variable, name: str) -> str:
+    """Which way heights or depths count: "up" or "down", by the attributes of CF, then by their name; "": nothing says.
+
+    Args:
+        values: the heights.
+        name: of them in the file.
+    """
+    if values.positive.lower() in ("up", "down"):
+        return values.positive.lower()
+    words = values.standard_name.lower().split("_")
+    for word in (*words, name.rpartition("/")[2].lower()):  # the first counts, as in sea_floor_depth_below_geoid
+        if word in (*UP, *DOWN):
+            return "up" if word in UP else "down"
+    return ""
+
+
 def by_name(name: str) -> str:
     """The direction that a name means; "": none."""
     return next((letter for letter, words in KINDS.items() if name.lower() in words), "")

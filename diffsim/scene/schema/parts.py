@@ -166,7 +166,8 @@ class DataFile(Resampled):
         start (s): of a series, the time in the file at which the run starts, or a date such as `"2011-03-11T05:46:23Z"` where the file has
             dates, which need one; none: 0.
         time_unit: of the times of a series, such as "min"; none: that of the file, else s.
-        allow: accepts a series of which the run takes less than nine tenths.
+        allow: accepts a series of which the run takes less than nine tenths ("outside"), and heights or depths that the file says to count
+            the other way than the field ("sense").
     """
 
     path: PathName
@@ -182,7 +183,7 @@ class DataFile(Resampled):
     fill: Real | None = None
     start: Start | None = None
     time_unit: Name | None = None
-    allow: tuple[Literal["outside"], ...] = ()
+    allow: tuple[Literal["outside", "sense"], ...] = ()
 
     @model_validator(mode="after")
     def _one_place(self) -> DataFile:

@@ -112,6 +112,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
         )
         if field.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; {_other_axes(field, base)}")
+        _require_sense(field, part, place)
         values = _without_fills(field, part, place)
         field = _in_order(_after_start(replace(field, values=values), part, base), part, place)
         _require_within(field, part, base)
@@ -122,11 +123,34 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {field.where}, found {part.spacing}; drop it")
         return field.values, _spaced(part, place, field.values.shape)
     if field.coordinates is None and field.values.shape != base.shape:
+        if base.axes == (TIME,):
+            raise SceneError(
+                f"{place.key}.path: expected times, or a number for each of {plural(base.shape[0], 'time step')}, in {field.where}, found "
+                f"{plural(len(field.values), 'number')} and no name that means times; name them, such as "
+                'coordinates = ["NAME"], or add them'
+            )
         raise SceneError(
             f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {field.where}, found {field.values.shape} "
             "without them; give spacing, or coordinates"
         )
     return field.values, field.coordinates
+
+
+def _require_sense(field: Gridded, part: DataFile, place: Place) -> None:
+    """Refuse heights for depths, and depths for heights.
+
+    Raises:
+        DataError: the file says that its numbers, with the sign of `scale`, count the other way than the field.
+    """
+    if not field.sense or not place.sense or part.values or "sense" in part.allow:
+        return
+    turned = part.scale < 0
+    if (field.sense == place.sense) == turned:
+        remedy = f"drop the sign of scale = {part.scale:g}" if turned else f"give scale = {-part.scale:g}"
+        raise DataError(
+            f"expected numbers that count {place.sense}, found those of {field.where}, which count {field.sense}"
+            f'{", turned by scale" if turned else ""}; {remedy}, or allow = ["sense"] if the file is wrong'
+        )
 
 
 def _other_axes(field: Gridded, grid: Grid) -> str:
@@ -144,7 +168,10 @@ def _after_start(field: Gridded, part: DataFile, grid: Grid) -> Gridded:
         return field
     if field.coordinates is None:
         if part.start is not None:
-            raise DataError(f"expected times in {field.where} for start = {part.start}, found none; drop start, or add them")
+            raise DataError(
+                f"expected times in {field.where} for start = {part.start}, found none under a name that means times; name them, such as "
+                'coordinates = ["NAME"], or add them, or drop start'
+            )
         return field
     axis = field.axes.index(TIME) if TIME in field.axes else 0
     if part.start is None and field.epoch is not None:

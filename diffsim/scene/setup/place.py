@@ -28,6 +28,7 @@ class Place:
         unit: of the field; "": none is known, and numbers out of files are taken as they are.
         inner: the cells of `base` without those around it for a layer, where numbers out of files continue; None: there are none around.
         crs: map projection of the axes; None: not stated.
+        sense: "up" or "down" of a field of heights or depths; "": it is none.
     """
 
     grid: Grid
@@ -37,6 +38,7 @@ class Place:
     unit: str = ""
     inner: Grid | None = None
     crs: str | None = None
+    sense: str = ""
 
     @property
     def given(self) -> Grid:

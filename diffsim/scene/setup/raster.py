@@ -81,6 +81,12 @@ def _complete(resampled: Array, place: Place) -> Array:
     bad = np.argwhere(~np.isfinite(resampled))
     if len(bad):
         at = ", ".join(f"{grid.axes[axis]} = {grid.coordinates(axis)[k]:.6g}" for axis, k in enumerate(bad[0]))
+        if grid.axes == (TIME,):
+            others = f" and at {plural(len(bad) - 1, 'more time step')}" if len(bad) > 1 else ""
+            raise SceneError(
+                f"{place.key}: expected a number at every time step, found none at {at} s{others}; drop the rows of the gap from the file, "
+                "across which the numbers beside it are then interpolated, or give fill"
+            )
         others = f" and in {plural(len(bad) - 1, 'more cell')}" if len(bad) > 1 else ""
         raise SceneError(f"{place.key}: expected numbers in every cell, found none at {at}{others}; give fill, or move the grid")
     return resampled

@@ -21,7 +21,7 @@ from diffsim.records.conventions.records import Layout, Records, on_one_clock
 from diffsim.scene.schema.schema import Data
 from diffsim.scene.setup.place import coordinate_units
 from diffsim.scene.setup.start_time import after_start, with_time_of
-from diffsim.scene.setup.station_table import Stations
+from diffsim.scene.setup.station_table import Stations, require_one_unit
 from diffsim.typing import Array
 
 SNAP = 1e-4
@@ -101,10 +101,13 @@ def read_data(
         DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
     """
     end = dt * steps
-    files = Stations(model, _layout(model, grid), grid, crs).read()
+    files = Stations(model, _layout(model, grid), grid, crs, unit).read()
     every = [records for one in files for records in one]
+    if model.deviation is not None:
+        remedy = "give deviations, the name of a column of the files, or with its unit of stations"
+        require_one_unit(every, unit, f"deviation = {model.deviation:g}", remedy)
     if shots.count == 1 and len(files) > 1 and all(len(one) == 1 for one in files):
-        every = [_one_shot(every)]
+        every = [_one_shot(every, model)]
     if len(every) > 1:
         every = [replace(records, shot=shot) for shot, records in enumerate(every)]
     every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
@@ -166,14 +169,14 @@ def _layout(model: Data, grid: Grid) -> Layout:
     )
 
 
-def _one_shot(every: Sequence[Records]) -> Records:
-    """The receivers of several files as those of one shot. A receiver without a name has that of its file."""
+def _one_shot(every: Sequence[Records], model: Data) -> Records:
+    """The receivers of several files as those of one shot. A receiver without a name has that of its file.
+
+    Numbers that mean no sample become gaps before a file is converted to the unit of the first one.
+    """
     every = [with_time_of(records, every[0]) for records in every]
-    names: list[str] = []
-    for records in every:
-        stem = Path(records.where).stem
-        numbered = records.names == tuple(map(str, range(len(records.names))))
-        names += [stem] if numbered and len(records.names) == 1 else [f"{stem}:{n}" for n in records.names] if numbered else records.names
+    called = [_with_file(records) for records in every]
+    names = [name for own in called for name in own]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DataError(
@@ -181,7 +184,7 @@ def _one_shot(every: Sequence[Records]) -> Records:
         )
     units = {records.unit for records in every}
     if len(units) > 1:
-        every = [records.in_unit(every[0].unit) for records in every]
+        every = [_measured(records, model, names).in_unit(every[0].unit) for records, names in zip(every, called, strict=True)]
     parts = {what: [getattr(records, what) for records in every] for what in ("deviation", "weight", "coordinates")}
     for what, several in parts.items():
         if any(part is None for part in several) and any(part is not None for part in several):
@@ -199,6 +202,30 @@ def _one_shot(every: Sequence[Records]) -> Records:
     notes = tuple(note for records in every for note in records.notes)
     joined = Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead)
     return replace(joined, epoch=every[0].epoch, notes=notes)
+
+
+def _with_file(records: Records) -> tuple[str, ...]:
+    """The names of receivers, of which those without one have that of their file."""
+    stem, count = Path(records.where).stem, len(records.names)
+    if records.names != tuple(map(str, range(count))):
+        return records.names
+    return (stem,) if count == 1 else tuple(f"{stem}:{name}" for name in records.names)
+
+
+def _measured(records: Records, model: Data, names: Sequence[str]) -> Records:
+    """Records of a file, in its unit, with gaps for numbers that mean no sample.
+
+    Args:
+        records: of a file.
+        model: the keys of the records.
+        names: of the receivers, as `drop` has them.
+
+    Raises:
+        DataError: a trace that is not dropped has a number that looks like a fill value.
+    """
+    kept = _with_gaps(records, model.missing)
+    require_measured(replace(kept, names=tuple(names), values=np.where(np.isin(names, model.drop), np.nan, kept.values)), model.allow)
+    return kept
 
 
 def _columns_of(records: Records) -> Array:

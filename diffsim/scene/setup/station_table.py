@@ -32,13 +32,14 @@ class Stations:
         layout: of the files.
         grid: the scene's own grid.
         crs: map projection of the grid; None: not stated.
+        unit: of the state, which values without a unit have.
 
     Raises:
         DataError: the table cannot be read, or does not fit the keys.
     """
 
-    def __init__(self, model: Data, layout: Layout, grid: Grid, crs: str | None) -> None:
-        self._model, self._layout = model, layout
+    def __init__(self, model: Data, layout: Layout, grid: Grid, crs: str | None, unit: str) -> None:
+        self._model, self._layout, self._unit = model, layout, unit
         self._table = None if model.stations is None else Table.read(Path(model.stations))
         columns = {} if self._table is None else self._table.columns
         self._names: list[str] = []
@@ -61,7 +62,13 @@ class Stations:
 
     def read(self) -> list[tuple[Records, ...]]:
         """The records of each file, with all that the table says of their receivers."""
-        return [tuple(map(self._with_table, shots)) for path in self._model.path for shots in self._read(path)]
+        files = [shots for path in self._model.path for shots in self._read(path)]
+        column = self._model.deviations
+        if self._table is not None and column in self._own and not self._table.unit(column):
+            what = f"{self._table.where}, column {name_shown(column)}"
+            every = [records for shots in files for records in shots]
+            require_one_unit(every, self._unit, what, f"write its unit behind its name, such as {column} [{self._unit}]")
+        return [tuple(map(self._with_table, shots)) for shots in files]
 
     def _read(self, path: str) -> list[tuple[Records, ...]]:
         """The records of a file, or of the file of each receiver.
@@ -152,6 +159,38 @@ class Stations:
             raise DataError(f"{table.where}: expected a window that rises for {name}, found its end before its start; exchange them")
         inside = (records.times[:, None] >= ends[0]) & (records.times[:, None] <= ends[1])
         return replace(records, values=np.where(inside, records.values, np.nan))
+
+
+def require_one_unit(every: Sequence[Records], unit: str, what: str, remedy: str) -> None:
+    """Refuse deviations without a unit, which are in that of the values, of files that have several units.
+
+    Args:
+        every: the records of all files, in their units.
+        unit: of values whose file has none.
+        what: the deviations, for the message.
+        remedy: another way to give them.
+
+    Raises:
+        DataError: the values have more than one unit.
+    """
+    units = [records.unit or unit for records in every]
+    other = next((number for number, own in enumerate(units) if not _alike(own, units[0])), None)
+    if other is not None:
+        raise DataError(
+            f"{what}: expected a unit, or files of one unit, found no unit, {every[0].where} in {units[0]} and {every[other].where} in "
+            f"{units[other]}; {remedy}"
+        )
+
+
+def _alike(first: str, second: str) -> bool:
+    """True if two units are one, as "m" and "metre" are."""
+    if first == second:
+        return True
+    try:
+        convert = conversion(first, second)
+    except DataError:
+        return False
+    return bool(np.allclose(convert(np.array([0.0, 1.0])), [0.0, 1.0], rtol=1e-12, atol=1e-12))
 
 
 def _require_angles(names: Sequence[str], grid: Grid) -> None:

@@ -92,3 +92,54 @@ def test_a_start_without_times_is_refused(tmp_path: Path) -> None:
     part = FieldModel.model_validate({"file": {"path": str(tmp_path / "tide.npz"), "key": "level", "start": 60.0}}, context={})
     with pytest.raises(SceneError, match=r"start: expected none for a field that is constant in time, found 60.*; drop it"):
         build_field(part, Place(grid, grid, "fields.z", unit="m"))
+
+
+STAMPS = [f"{str(date).replace('T', ' ')}" for date in DATES]
+MEANT = [
+    "Date Time",
+    "date_time",
+    "Date/Time",
+    "DateTime",
+    "Timestamp",
+    "Time (UTC)",
+    "Date (UTC)",
+    "Date Time (GMT)",
+    "time_utc",
+    "Time [UTC]",
+]
+NOT_MEANT = ["obs time", "when", "release date time", "Zeit", "time step"]
+
+
+def csv_levels(path: Path, name: str, times: list[Any], levels: list[Any]) -> Path:
+    rows = [f"{time}, {level}, 0.003" for time, level in zip(times, levels, strict=True)]
+    path.with_suffix(".csv").write_text("\n".join([f"{name}, level, Sigma", *rows]))
+    return path.with_suffix(".csv")
+
+
+@pytest.mark.parametrize("name", [*MEANT, *NOT_MEANT])
+def test_columns_of_dates_are_known_by_the_names_that_tide_gauges_give_them(tmp_path: Path, name: str) -> None:
+    path = csv_levels(tmp_path / "tide", name, STAMPS, LEVELS.tolist())
+    expected = 0.2 + 1e-3 * STEPS.coordinates(0)
+    if name in MEANT:
+        np.testing.assert_allclose(series(path, start=START), expected, rtol=1e-9)
+        return
+    for keys, words in (({"start": START}, "expected times in .* for start"), ({}, "a number for each of 40 time steps, .* 39 numbers")):
+        with pytest.raises(SceneError, match=words + r'.*no.* name that means times; name them, such as coordinates = \["NAME"\]'):
+            series(path if keys else csv_levels(tmp_path / "long", name, STAMPS[:-1], LEVELS.tolist()[:-1]), **keys)
+    np.testing.assert_allclose(series(path, start=START, coordinates=[name]), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["Date Time", "time (s)"])
+@pytest.mark.parametrize("gap", [[20], [16, 17, 30]])
+def test_a_gap_of_a_series_is_left_out_of_the_file(tmp_path: Path, name: str, gap: list[int]) -> None:
+    """A constant in place of a gap would be a jump of the tide."""
+    dated = name == "Date Time"
+    times, keys = (STAMPS, {"start": START}) if dated else (TIMES.tolist(), {})
+    levels = ["" if number in gap else level for number, level in enumerate(LEVELS.tolist())]
+    with pytest.raises(
+        SceneError, match=r"fields.tide.file: expected a number at every time step, found none at time = \d+ s.*drop the rows"
+    ):
+        series(csv_levels(tmp_path / "tide", name, list(times), levels), **keys)
+    kept = [number for number in range(len(LEVELS)) if number not in gap]
+    short = csv_levels(tmp_path / "tide", name, [times[k] for k in kept], LEVELS[kept].tolist())
+    np.testing.assert_allclose(series(short, **keys), 0.2 + 1e-3 * STEPS.coordinates(0), rtol=1e-9)

@@ -122,7 +122,7 @@ def test_a_step_of_records_agrees_with_times_of_every_name(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"), [(1, "found none at time = 0; give fill"), (2, "and in 1 more cell; give"), (4, "in 3 more cells; give")]
+    ("more", "words"), [(1, "found none at time = 0 s; drop"), (2, "and at 1 more time step; drop"), (4, "at 3 more time steps; drop")]
 )
 def test_cells_without_numbers_are_counted(tmp_path: Path, more: int, words: str) -> None:
     values = level(RUN)

@@ -40,7 +40,8 @@ def scene(folder: Path, **more: Any) -> Scene:
         "receiver": "name",
         "stations": str(folder / "stations.csv"),
     }
-    return Scene(**tables(WAVE, truth=None, receivers=None) | {"data": {"eta": data | more}})
+    keys = {key: value for key, value in (data | more).items() if value is not None}
+    return Scene(**tables(WAVE, truth=None, receivers=None) | {"data": {"eta": keys}})
 
 
 def row(number: int, *more: object) -> str:
@@ -188,3 +189,69 @@ def test_a_table_without_receivers_is_named_with_the_columns_that_it_may_have(tm
     (tmp_path / "stations.csv").write_text("\n".join(["place,y,x", row(0)]))
     with pytest.raises(SceneError, match=r"expected a column of receivers among place, y, x, found no name and no receiver; name one"):
         scene(tmp_path).objective("f64")
+
+
+UNITS = {"m": 1.0, "metre": 1.0, "cm": 100.0, "mm": 1000.0, "ft": 1 / 0.3048}
+"""Numbers of each unit in a metre."""
+
+
+def csv_files(folder: Path, units: tuple[str, ...], gap: float | None = None) -> list[str]:
+    """A CSV file for each station in a unit of its own: 1 + its number + t / 100 in metres, with a number that means no sample at 10 s."""
+    paths = []
+    for number, (name, unit) in enumerate(zip(NAMES, units, strict=True)):
+        values = UNITS[unit] * (1.0 + number + TIMES / 100)
+        if gap is not None:
+            values[2] = gap
+        rows = [f"{t},{value!r}" for t, value in zip(TIMES.tolist(), values.tolist(), strict=True)]
+        paths.append(folder / f"{name}.csv")
+        paths[-1].write_text("\n".join([f"time,{name} [{unit}]", *rows]))
+    (folder / "stations.csv").write_text(
+        "\n".join(["receiver,y,x,sigma,noise [cm]", *(row(number, 0.1 * (number + 1), 10.0 * (number + 1)) for number in range(3))])
+    )
+    return list(map(str, paths))
+
+
+def of_csv(folder: Path, **more: Any) -> Scene:
+    return scene(folder, **{"path": str(folder / "{receiver}.csv"), "values": None, "receiver": None} | more)
+
+
+@pytest.mark.parametrize("by", [{"deviations": "sigma"}, {"deviation": 0.1}], ids=["column", "number"])
+@pytest.mark.parametrize("units", [("m", "cm", "m"), ("mm", "m", "metre"), ("ft", "ft", "cm"), ("m", "metre", "m"), ("cm", "cm", "cm")])
+def test_deviations_without_a_unit_are_refused_beside_files_of_several_units(
+    tmp_path: Path, units: tuple[str, ...], by: dict[str, Any]
+) -> None:
+    csv_files(tmp_path, units)
+    sizes = [UNITS[unit] for unit in units]
+    if len(set(sizes)) > 1:
+        with pytest.raises(
+            SceneError, match=r"expected a unit, or files of one unit, found no unit, .*csv.*; (write its unit|give deviat)"
+        ):
+            of_csv(tmp_path, **by).problem("f64")
+        return
+    record = of_csv(tmp_path, **by).problem("f64").setup.data["eta"]
+    assert record.deviation is not None
+    expected = np.array([0.1, 0.2, 0.3] if "deviations" in by else [0.1] * 3) / sizes[0]
+    np.testing.assert_allclose(record.deviation[0, 4], expected)
+
+
+@pytest.mark.parametrize("units", [("m", "cm", "mm"), ("mm", "m", "ft")])
+def test_a_column_with_a_unit_has_the_deviations_of_files_of_several_units(tmp_path: Path, units: tuple[str, ...]) -> None:
+    csv_files(tmp_path, units)
+    record = of_csv(tmp_path, deviations="noise").problem("f64").setup.data["eta"]
+    assert record.deviation is not None
+    np.testing.assert_allclose(record.deviation[0, 4], [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["template", "list"])
+@pytest.mark.parametrize("units", [("m", "cm", "mm"), ("mm", "m", "ft"), ("cm", "mm", "cm")])
+@pytest.mark.parametrize("gap", [-9999.0, -999.0, 1e20])
+def test_numbers_that_mean_no_sample_are_those_of_each_file(tmp_path: Path, units: tuple[str, ...], gap: float, listed: bool) -> None:
+    """A file's number for a gap is no length: it has no other number where the file is converted to the unit of the first."""
+    paths = csv_files(tmp_path, units, gap)
+    case = {"path": paths} if listed else {}
+    with pytest.raises(SceneError, match=r"expected measured values, found .* which looks like a fill value"):
+        of_csv(tmp_path, **case).problem("f64")
+    record = of_csv(tmp_path, missing=[gap], **case).problem("f64").setup.data["eta"]
+    expected = 1.0 + np.arange(3) + TIMES[:, None] / 100
+    expected[2] = np.nan
+    np.testing.assert_allclose(record.values[0], expected)
