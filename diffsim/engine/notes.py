@@ -1,4 +1,4 @@
-"""Small results that other processes use, in files beside the engine's compiled kernels: where it keeps no kernels, there are none."""
+"""Small results that other processes use, in files beside the engine's compiled kernels. Where it keeps no kernels, nothing is written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def note(kind: str, name: str, value: object) -> None:
 
 
 def _check(text: bytes) -> bytes:
-    """The first line of a file: a damaged one is none."""
+    """The first line of a file, a checksum of the rest. A file whose rest differs is ignored."""
     return b"%08x" % zlib.crc32(text)
 
 

@@ -47,6 +47,12 @@ class LowerBounds:
         return 0.0 if 0.0 < bound < NORMAL else bound if math.isfinite(bound) else UNKNOWN
 
 
+def _sum(node: Node, bounds: Sequence[float]) -> float:
+    """Of a positive and a negative bound that nearly cancel nothing is left in f32, where both are rounded."""
+    total = sum(bounds)
+    return UNKNOWN if min(bounds) < 0 < total < CLEAR * max(map(abs, bounds)) else total
+
+
 def _product(node: Node, bounds: Sequence[float]) -> float:
     first, second = bounds
     if node.args[0] is node.args[1]:
@@ -107,7 +113,7 @@ def _operands(node: Node, extremum: str) -> list[Node]:
 
 
 _RULES: dict[str, Callable[[Node, Sequence[float]], float]] = {
-    "add": lambda node, bounds: sum(bounds),
+    "add": _sum,
     "mul": _product,
     "div": lambda node, bounds: 0.0 if bounds[0] >= 0 and bounds[1] > 0 else UNKNOWN,
     "max": lambda node, bounds: max(bounds),

@@ -466,7 +466,7 @@ def _quotient(g: Graph, n: Node) -> tuple[Node | None, ...]:
     """1 / d and -(n / d) / d. For a number c over d the latter is -(c / d)² / c, without a second division."""
     above, below = n.args
     one = g.const(1)
-    if above.op == "const" and 1e-3 <= abs(above.data) <= 1e3:
+    if above.op == "const" and 0.1 <= abs(above.data) <= 10:
         return g.div(one, below), g.mul(g.const(-1 / above.data), g.mul(n, n))
     return g.div(one, below), g.negative(g.div(n, below))
 

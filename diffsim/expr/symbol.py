@@ -138,6 +138,10 @@ class Symbol:
     def shifted(self, axis: int, cells: int) -> Symbol:
         """The value `cells` cells further along `axis`. A negative axis counts from the last."""
         axis = self.axis(axis)
+        try:
+            cells = operator.index(cells)
+        except TypeError:
+            raise ShapeError(f"cells = {shown(cells)}, expected a whole number of cells; give one, or interpolate") from None
         offset = tuple(cells if a == axis else 0 for a in range(self.ndim))
         return self.like(self.graph.shift(self.node, offset))
 

@@ -147,3 +147,15 @@ def test_what_overflows_in_a_branch_that_is_not_chosen_has_the_derivative_0() ->
     single, double = products("f32"), products("f64")
     for name, values in double.items():
         assert np.isfinite(single[name]).all() and np.allclose(single[name], values, rtol=1e-4), name
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_that_nearly_cancel_are_none(seed: int) -> None:
+    """max(x, a) + max(y, b) with b near -a may be 0 in f32, whatever the order."""
+    rng, graph = np.random.default_rng(seed), Graph()
+    x, y = graph.read("x", (0,)), graph.read("y", (0,))
+    least = float(10 ** rng.uniform(-3, 3))
+    for apart, known in ((1e-9, False), (1e-5, False), (0.1, True), (1.0, True)):
+        parts = [graph.apply("max", x, graph.const(least)), graph.apply("max", y, graph.const(-least * (1 - apart)))]
+        total = graph.add(*(parts if rng.integers(2) else parts[::-1]))
+        assert (LowerBounds()(total) > 0) == known and singular(graph.div(y, total)) != known

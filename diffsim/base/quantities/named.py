@@ -45,7 +45,7 @@ WORD = 4
 _TIMES = frozenset({"t", "time", "times"})
 _SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "utc", "gmt"})
 _DATES = frozenset({"date", "dates", "datetime", "datetimes", "timestamp", "timestamps"})
-_ZONED = re.compile(r"(.+?)\s*[(\[](?:UTC|GMT|Z)[)\]]", re.IGNORECASE)
+_ZONED = re.compile(r"(.+?)\s*[(\[](?:UTC|GMT)[)\]]", re.IGNORECASE)
 """A name with the zone of its dates behind it, as Time (UTC)."""
 _PLACES = frozenset("txyzXYZ")
 """Symbols of times and places. An index behind one is no unit of time or length but for these: t_bar and x_min convert to neither."""

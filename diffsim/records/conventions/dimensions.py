@@ -74,7 +74,7 @@ def sense_of(values: Variable, name: str) -> str:
 
     Args:
         values: the heights.
-        name: of them in the file.
+        name: name of the variable in the file.
     """
     if values.positive.lower() in ("up", "down"):
         return values.positive.lower()

@@ -89,6 +89,7 @@ def _projected(part: DataFile, place: Place) -> Array:
         field = read_field(part.path, part.key, part.coordinates, base.axes, None, part.axes, projection.units)
         if field.coordinates is None or field.values.ndim != base.ndim:
             raise DataError(f"expected coordinates along {base.ndim} axes in {field.where} for crs, found none; drop crs, or add them")
+        _require_sense(field, part, place)
         values = _without_fills(field, part, place)
         ordered = field.axes if sorted(field.axes) == sorted(base.axes) else base.axes
         field = replace(field, values=values, axes=ordered).over(base.axes)
@@ -147,9 +148,11 @@ def _require_sense(field: Gridded, part: DataFile, place: Place) -> None:
     turned = part.scale < 0
     if (field.sense == place.sense) == turned:
         remedy = f"drop the sign of scale = {part.scale:g}" if turned else f"give scale = {-part.scale:g}"
+        series = place.given.axes[0] == TIME  # as of a gauge of pressure
         raise DataError(
             f"expected numbers that count {place.sense}, found those of {field.where}, which count {field.sense}"
             f'{", turned by scale" if turned else ""}; {remedy}, or allow = ["sense"] if the file is wrong'
+            f"{', or if they are depths of water over a sensor' if series else ''}"
         )
 
 

@@ -106,11 +106,15 @@ def read_data(
     if model.deviation is not None:
         remedy = "give deviations, the name of a column of the files, or with its unit of stations"
         require_one_unit(every, unit, f"deviation = {model.deviation:g}", remedy)
+    measured = False
     if shots.count == 1 and len(files) > 1 and all(len(one) == 1 for one in files):
+        measured = len({records.unit for records in every}) > 1
         every = [_one_shot(every, model)]
     if len(every) > 1:
         every = [replace(records, shot=shot) for shot, records in enumerate(every)]
-    every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
+    every = [_without(records, model.drop, every) for records in every]
+    every = [records if measured else _measured(records, model, records.names) for records in every]
+    every = [_prepared(records, model, unit, dt, end) for records in every]
     for records in every:
         if points is not None and len(records.names) == 1 < len(points) == len(records.times):
             raise DataError(
@@ -236,21 +240,21 @@ def _columns_of(records: Records) -> Array:
 
 
 def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -> Records:
-    """Records in the unit of the state, on the clock of the run."""
-    kept = _with_gaps(records, model.missing)
-    require_measured(kept, model.allow)
+    """Records with their gaps in the unit of the state, on the clock of the run."""
     if not records.unit:
         require_stated(model.values or "", unit, records.where)
         for name in records.names:
             require_stated(name, unit, records.where, of_place=True)
     convert = conversion(records.unit or unit, unit, records.where)
-    times = after_start(kept, model.start)
+    times = after_start(records, model.start)
     for place in (0.0, end):
         times = np.where(np.abs(times - place) <= SNAP * dt, place, times)
-    deviation = kept.deviation
+    deviation = records.deviation
     if model.deviation is not None:
-        deviation = np.full(kept.values.shape, model.deviation)
-    return replace(kept, values=convert(kept.values), times=times, deviation=None if deviation is None else convert.difference(deviation))
+        deviation = np.full(records.values.shape, model.deviation)
+    return replace(
+        records, values=convert(records.values), times=times, deviation=None if deviation is None else convert.difference(deviation)
+    )
 
 
 def _of_solution(records: Records, end: float) -> Records:

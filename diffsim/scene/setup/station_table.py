@@ -177,8 +177,8 @@ def require_one_unit(every: Sequence[Records], unit: str, what: str, remedy: str
     other = next((number for number, own in enumerate(units) if not _alike(own, units[0])), None)
     if other is not None:
         raise DataError(
-            f"{what}: expected a unit, or files of one unit, found no unit, {every[0].where} in {units[0]} and {every[other].where} in "
-            f"{units[other]}; {remedy}"
+            f"{what}: expected a unit, or files of one unit, found no unit, {every[0].where} in {units[0] or 'no unit'} and "
+            f"{every[other].where} in {units[other] or 'no unit'}; {remedy}"
         )
 
 

@@ -125,7 +125,7 @@ def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float | Symbol, manning:
     """
     square = h * h + thin**2
     speed = sqrt(sum((one * one for one in q), 0.0 * h) + STILL**2 * square)  # |q|
-    # at least 0, so the divisor is at least 1, and what a condition drops needs no guard
+    # a maximum, so that the divisor is known to be at least 1 and needs no guard; a run refuses negative drag
     coefficient = maximum(drag, 0.0) if drag is not None else GRAVITY * manning * manning / cbrt(sqrt(square))
     keep = 1 / (1 + dt * coefficient * speed / square)
     return [keep * one for one in q]

@@ -21,8 +21,8 @@ from diffsim.stepping.passes.sharing import Classes
 
 
 def with_cheaper_arithmetic(operations: Sequence[Operation], graph: Graph, run: Iterable[Node]) -> list[Operation]:
-    """The operations with cheaper arithmetic. 1 is not divided by a divisor that may be near 0, unless a cotangent does that anyway: so
-    reciprocals are finite in f32 as well.
+    """The operations with cheaper arithmetic. 1 is not divided by a divisor that may be near 0, unless a cotangent at the same
+    cell does that anyway: so reciprocals are finite in f32 as well.
 
     Args:
         operations: those of an adjoint step.
@@ -58,12 +58,11 @@ def _cheaper(nest: Nest, graph: Graph, classes: Classes, least: LowerBounds, kep
     quotients: dict[int, set[int]] = {}  # class of a divisor -> classes of quotients
     for node in divisions:
         quotients.setdefault(classes.of(node.args[1])[0], set()).add(classes.of(node)[0])
-    inverted = {classes.of(node.args[1])[0] for node in divisions if is_const(node.args[0], 1)}
+    inverted = {node.args[1].id for node in divisions if is_const(node.args[0], 1)}
     several = {
         node.args[1].id
         for node in divisions
-        for of in [classes.of(node.args[1])[0]]
-        if len(quotients[of]) > 1 and (of in inverted or least(node.args[1]) > SAFE)
+        if len(quotients[classes.of(node.args[1])[0]]) > 1 and (node.args[1].id in inverted or least(node.args[1]) > SAFE)
     }
     rules: dict[int, Callable[[Graph, Sequence[Node]], Node]] = dict.fromkeys((node.id for node in masked), _choice)
     rules |= {node.id: _by_reciprocal for node in divisions if node.args[1].id in several}

@@ -26,6 +26,7 @@ from diffsim.stepping.passes.beyond import only_inside, with_supports, zero_outs
 from diffsim.stepping.passes.search import Kept, axes, kept_values, reading, storing
 from diffsim.stepping.passes.sharing import Classes, alike, cost
 from diffsim.stepping.passes.streams import rows_together
+from diffsim.version import __version__
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
@@ -125,15 +126,16 @@ _results: dict[str, _Result] = {}
 def _result(roots: Sequence[Node]) -> _Result:
     """The result of a search: of one in this process, of one whose result is in a file, or of a new one."""
     key = _digest(roots)
-    if key not in _results:
+    known = _results.get(key)
+    if known is None:
         entry = recall("searches", key)
         known = _read(entry) if isinstance(entry, dict) else _searched(roots)
         if entry is None:
             note("searches", key, dataclasses.asdict(known))
-        while len(_results) >= MOST:
-            _results.pop(next(iter(_results)), None)
+        if len(_results) >= MOST:
+            _results.clear()
         _results[key] = known
-    return _results[key]
+    return known
 
 
 def _searched(roots: Sequence[Node]) -> _Result:
@@ -176,7 +178,10 @@ def _digest(roots: Sequence[Node]) -> str:
 @functools.cache
 def _program() -> str:
     """A digest of the search itself, and of the costs by which it judges."""
-    text = "".join(inspect.getsource(module) for module in (cut, search, sharing, sys.modules[__name__]))
+    try:
+        text = "".join(inspect.getsource(module) for module in (cut, search, sharing, sys.modules[__name__]))
+    except OSError:  # a package without its sources
+        text = __version__
     return hashlib.blake2b(f"{text}{[*sharing.COSTS.items()]}".encode(), digest_size=16).hexdigest()
 
 

@@ -78,7 +78,8 @@ def storing(ndim: int) -> int:
 
 
 def reading(offset: Offset) -> int:
-    """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice."""
+    """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice. Wide tiles that are read from memory as they lie
+    there count the same, so that no choice depends on registers."""
     return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
 
 

@@ -262,7 +262,7 @@ def stored_name(value: Symbol, graph: Trace) -> str:
 
 
 def unbounded_stages(stages: Iterable[Stage]) -> set[str]:
-    """Stages that may be infinite or NaN where a condition drops them, as a quotient whose divisor is 0, or the tangent of a root at 0."""
+    """Stages that may be infinite or NaN where a condition drops them, such as a quotient by 0, or the tangent of a root at 0."""
     unbounded: set[str] = set()
     for stage in stages:
         if isinstance(stage, StoredExpression) and Singular(unbounded=unbounded)(stage.node):

@@ -74,6 +74,22 @@ def test_the_depth_of_a_scene_counts_downwards(tmp_path: Path, stated: str) -> N
     np.testing.assert_allclose(case.problem("f64").known["H"], 4.0 + 4.0 * np.arange(224.0).reshape(14, 16))
 
 
+@pytest.mark.parametrize("stated", ["up, height", "down, floor", "down"])
+def test_heights_of_another_map_projection_are_no_depths(tmp_path: Path, stated: str) -> None:
+    pytest.importorskip("pyproj")
+    path = written(tmp_path, *STATED[stated])
+    keys = {"file": {"path": str(path), "crs": "EPSG:32654"}}
+    part = FieldModel.model_validate(keys, context={})
+    other = "up" if stated.startswith("down") else "down"
+    for sense, fits in ((other, False), ("", True), (stated.split(",")[0], True)):
+        place = Place(GRID, GRID, "fields.z", unit="m", sense=sense, crs="EPSG:32654")
+        if fits:
+            np.testing.assert_allclose(build_field(part, place), NUMBERS)
+            continue
+        with pytest.raises(SceneError, match=rf"fields\.z\.file\.path: expected numbers that count {sense}, .*; give scale = -1, or allow"):
+            build_field(part, place)
+
+
 def test_what_counts_up_and_down() -> None:
     """Solvers say so of their inputs, tides of several sides among them."""
     water = ds.solvers.ShallowWater(GRID, 0.1, sides=(("tide", "wall"), ("wall", "tide")))

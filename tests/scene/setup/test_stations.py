@@ -255,3 +255,12 @@ def test_numbers_that_mean_no_sample_are_those_of_each_file(tmp_path: Path, unit
     expected = 1.0 + np.arange(3) + TIMES[:, None] / 100
     expected[2] = np.nan
     np.testing.assert_allclose(record.values[0], expected)
+
+
+@pytest.mark.parametrize("row", [0, 4])
+def test_a_measured_value_is_no_gap_in_the_unit_of_another_file(tmp_path: Path, row: int) -> None:
+    """`missing` has numbers of each file, not of the unit that all files have then."""
+    csv_files(tmp_path, ("cm", "m", "mm"))
+    converted = 100 * (2.0 + TIMES[row] / 100)  # of the second file, in the unit of the first
+    record = of_csv(tmp_path, missing=[converted + d for d in (-1e-13, 0.0, 1e-13)]).problem("f64").setup.data["eta"]
+    np.testing.assert_allclose(record.values[0, row, 1], converted / 100)

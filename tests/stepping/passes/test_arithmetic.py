@@ -58,7 +58,7 @@ def test_cotangents_divide_once_by_what_is_never_zero_or_divides_one(least: floa
     assert (max(counts) == 1) == once
 
 
-@pytest.mark.parametrize("number", [1.0, -0.1, 300.0, 1e-30, -1e30])
+@pytest.mark.parametrize("number", [1.0, -0.1, 9.81, 300.0, 1e-30, -1e30])
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_a_number_over_a_field_is_divided_once(number: float, precision: Any) -> None:
     """Its derivative is -c / d², also where c² is out of range in f32."""
@@ -67,7 +67,7 @@ def test_a_number_over_a_field_is_divided_once(number: float, precision: Any) ->
     quotient = graph.div(graph.const(number), x)
     (slope,) = vjp(graph, {quotient: graph.const(1.0)}, lambda name: True)["x"].values()
     again = [node for node in ordered([slope]) if node.op == "div" and node is not quotient]
-    assert len(again) == (not 1e-3 <= abs(number) <= 1e3)
+    assert len(again) == (not 0.1 <= abs(number) <= 10)
     values = np.random.default_rng(0).uniform(0.5, 2, 50).astype({"f32": np.float32, "f64": np.float64}[precision])
     (computed,) = evaluate([slope], {"x": values}, (50,), (0,))
     np.testing.assert_allclose(computed, -number / values.astype(np.float64) ** 2, rtol=8 * np.finfo(values.dtype).eps)

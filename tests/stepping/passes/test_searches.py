@@ -43,7 +43,7 @@ def kept(program: Program) -> list[list[list[Node]]]:
 
 
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of nodes of each expression that is searched from now on."""
+    """The number of roots of each search from now on."""
     counts: list[int] = []
     search_of = rolling._searched
 
@@ -141,6 +141,42 @@ ds.Simulation(ds.solvers.ShallowWater(ds.Grid((9, 9), 1.0), 0.01))
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_results_are_kept_where_kernels_are(keeps: bool, tmp_path: Path) -> None:
-    environment = os.environ | {"TI_OFFLINE_CACHE_FILE_PATH": str(tmp_path), "TI_OFFLINE_CACHE": str(int(keeps))}
+    environment = os.environ | {
+        "TI_OFFLINE_CACHE_FILE_PATH": str(tmp_path),
+        "TI_OFFLINE_CACHE": str(int(keeps)),
+        "DIFFSIM_ENGINE": "taichi",
+    }
     subprocess.run([sys.executable, "-c", WRITES], env=environment, check=True, timeout=120)
     assert (tmp_path / "diffsim-searches").exists() == keeps
+
+
+def test_offsets_may_be_integers_of_numpy(folder: Path) -> None:
+    """Places of kept values are offsets, which are written to files."""
+
+    class Numbers(ds.Equation):
+        def __init__(self, kind: Callable[[int], Any]) -> None:
+            self.grid, self.dt, self.kind = ds.Grid((12, 13), 1.0), 0.1, kind
+            self.states = {"u": ds.Variable("mirror")}
+
+        def step(self, u: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
+            flux = ds.expr.sqrt(1.0 + u * u) / (2.0 + u * u * u.shifted(0, self.kind(1)))
+            return {"u": u - sum(((-1) ** k * flux.shifted(0, self.kind(k)) * flux for k in (-1, 0, 1)), 0.0)}
+
+    rolled(traced(Numbers(int)))
+    files = {*folder.iterdir()}
+    rolled(traced(Numbers(np.int64)))
+    assert files and {*folder.iterdir()} == files
+    with pytest.raises(ds.errors.ShapeError, match="expected a whole number of cells"):
+        traced(Numbers(float))
+
+
+def test_a_package_without_sources_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: Any) -> str:
+        raise OSError("source code not available")
+
+    monkeypatch.setattr("inspect.getsource", missing)
+    rolling._program.cache_clear()
+    try:
+        assert any(map(len, kept(rolled(traced(DRAWN["drawn 5"]())))))
+    finally:
+        rolling._program.cache_clear()
