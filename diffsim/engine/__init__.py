@@ -26,8 +26,8 @@ from diffsim.engine.kernels import hand_written as hand_written
 from diffsim.engine.kernels import shared_kernel as shared_kernel
 from diffsim.engine.launch import BoundKernel as BoundKernel
 from diffsim.engine.launch import launch_reverse as launch_reverse
-from diffsim.engine.notes import note as note
-from diffsim.engine.notes import recall as recall
+from diffsim.engine.results import load_result as load_result
+from diffsim.engine.results import store_result as store_result
 from diffsim.engine.session import PRECISIONS as PRECISIONS
 from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation

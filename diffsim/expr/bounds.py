@@ -48,7 +48,7 @@ class LowerBounds:
 
 
 def _sum(node: Node, bounds: Sequence[float]) -> float:
-    """Of a positive and a negative bound that nearly cancel nothing is left in f32, where both are rounded."""
+    """The bound of a sum. A positive and a negative bound that nearly cancel leave nothing in f32, where both are rounded."""
     total = sum(bounds)
     return UNKNOWN if min(bounds) < 0 < total < CLEAR * max(map(abs, bounds)) else total
 

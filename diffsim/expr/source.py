@@ -204,7 +204,8 @@ class Sources:
         lanes: lanes of a tile.
         ndim: axes of the grid.
         rings: fields that are kept for a few rows.
-        beside: cells -> identifier of the memory of these fields, displaced by so many cells. They are read from there at other lanes.
+        displaced_kept: cells -> identifier of the memory of these fields, displaced by so many cells, from where they are read at other
+            lanes.
         displaced: (identifier of an array, cells) -> identifier of the same array, displaced by so many cells. Tiles of these arrays are
             read from memory wherever they begin.
         behind: tiles from the farthest tile that an expression may read to the present one.
@@ -218,7 +219,7 @@ class Sources:
     lanes: int
     ndim: int
     rings: Mapping[str, Ring] = field(default_factory=dict)
-    beside: Mapping[int, str] = field(default_factory=dict)
+    displaced_kept: Mapping[int, str] = field(default_factory=dict)
     displaced: Mapping[tuple[str, int], str] = field(default_factory=dict)
     behind: int = 0
 
@@ -247,17 +248,17 @@ class TileLoader:
         tiles, lane = divmod(offset[-1], self.sources.lanes)
         if name in self.sources.slim and not self.sources.slim[name].tiled:
             return self._tile(name, offset, 0)
-        if name in self.sources.rings and lane and offset[-1] in self.sources.beside:
-            return self._beside(self.sources.rings[name], offset)
+        if name in self.sources.rings and lane and offset[-1] in self.sources.displaced_kept:
+            return self._read_kept(self.sources.rings[name], offset)
         displaced = self._displaced(name, offset, lane)
         if displaced is not None:
             return displaced
         first = self._tile(name, offset, tiles)
         return self._cached(f"splice_{lane}({first}, {self._tile(name, offset, tiles + 1)})") if lane else first
 
-    def _beside(self, ring: Ring, offset: Offset) -> str:
+    def _read_kept(self, ring: Ring, offset: Offset) -> str:
         """A tile of a kept value from memory, wherever it begins."""
-        array, row = self.sources.beside[offset[-1]], self._cached(ring.row(self.sources, offset))
+        array, row = self.sources.displaced_kept[offset[-1]], self._cached(ring.row(self.sources, offset))
         return self._cached(f"tile_from({array}, {row}, {ring.at * self.sources.lanes})")
 
     def _displaced(self, name: str, offset: Offset, lane: int) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from diffsim.engine import note, recall
+from diffsim.engine import load_result, store_result
 from diffsim.expr.graph import Graph, Node, Offset, ordered, reads
 from diffsim.expr.shapes import in_order
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
@@ -30,7 +30,7 @@ from diffsim.version import __version__
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
-MOST = 1000
+REMEMBERED = 1000
 """Searches whose results a process keeps."""
 
 
@@ -128,11 +128,11 @@ def _result(roots: Sequence[Node]) -> _Result:
     key = _digest(roots)
     known = _results.get(key)
     if known is None:
-        entry = recall("searches", key)
+        entry = load_result("searches", key)
         known = _read(entry) if isinstance(entry, dict) else _searched(roots)
         if entry is None:
-            note("searches", key, dataclasses.asdict(known))
-        if len(_results) >= MOST:
+            store_result("searches", key, dataclasses.asdict(known))
+        if len(_results) >= REMEMBERED:
             _results.clear()
         _results[key] = known
     return known

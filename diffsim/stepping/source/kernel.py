@@ -142,7 +142,7 @@ class Kernel(ABC):
         return {}
 
     @cached_property
-    def _beside(self) -> dict[int, str]:
+    def _displaced_kept(self) -> dict[int, str]:
         """Distances, in cells, at which kept values are read from their memory -> identifier of the latter, displaced by so many."""
         return {}
 
@@ -172,7 +172,7 @@ class Kernel(ABC):
         ]
         if any(each.groups for nest in self.program.nests for each in nest.variants):
             out.append(Argument("rolled", "rolled", self.program.name))
-            out += [Argument(name, "rolled", self.program.name, cells) for cells, name in self._beside.items()]
+            out += [Argument(name, "rolled", self.program.name, cells) for cells, name in self._displaced_kept.items()]
         return out + [Argument(identifier(stream), "stream", stream) for stream in streams]
 
     @property

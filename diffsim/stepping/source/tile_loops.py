@@ -356,7 +356,7 @@ class TileKernel(FunctionKernel):
 
     @property
     def sources(self) -> Sources:
-        return dataclasses.replace(super().sources, rings=self._rings, beside=self._beside)
+        return dataclasses.replace(super().sources, rings=self._rings, displaced_kept=self._displaced_kept)
 
     @cached_property
     def rolled_size(self) -> int:
@@ -396,7 +396,7 @@ class TileKernel(FunctionKernel):
     # reads at other lanes
 
     @cached_property
-    def _beside(self) -> dict[int, str]:
+    def _displaced_kept(self) -> dict[int, str]:
         """Distances at which kept values are read from their memory. With registers of 64 bytes a splice is one instruction."""
         cells: set[int] = set()
         if self.lanes == 1 or not reads_unaligned():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.engine import notes
+from diffsim.engine import results
 from diffsim.expr.graph import Node
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.ir.program import Program
@@ -30,7 +30,7 @@ DRAWN = {f"drawn {number}": lambda number=number: Fluxes(number, ndim=1 + number
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No results of this process, and files of its own."""
     monkeypatch.setattr(rolling, "_results", {})
-    monkeypatch.setattr(notes, "_folder", lambda kind: tmp_path / kind)
+    monkeypatch.setattr(results, "_folder", lambda kind: tmp_path / kind)
     return tmp_path / "searches"
 
 
@@ -119,18 +119,18 @@ def test_damaged_files_are_searched_for_anew(
 
 
 def test_old_files_make_room(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(notes, "MOST", 10)
+    monkeypatch.setattr(results, "MOST", 10)
     for number in range(11):
-        notes.note("searches", f"n{number}", number)
+        results.store_result("searches", f"n{number}", number)
         os.utime(folder / f"n{number}.json", (number, number)) if number < 10 else None
     assert sorted(int(file.stem[1:]) for file in folder.iterdir()) == [5, 6, 7, 8, 9, 10]
-    assert notes.recall("searches", "n7") == 7 and notes.recall("searches", "n1") is None
+    assert results.load_result("searches", "n7") == 7 and results.load_result("searches", "n1") is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(folder: Path) -> None:
     folder.write_text("a file in its place")
-    notes.note("searches", "n", 1)
-    assert notes.recall("searches", "n") is None and folder.read_text() == "a file in its place"
+    results.store_result("searches", "n", 1)
+    assert results.load_result("searches", "n") is None and folder.read_text() == "a file in its place"
 
 
 WRITES = """

@@ -15,8 +15,8 @@ MOST = 4096
 """Files of one kind. When there are more, the older half is removed."""
 
 
-def recall(kind: str, name: str) -> object:
-    """A result as `note` wrote it, made of lists, dictionaries, numbers and texts; None: there is none, or it cannot be read."""
+def load_result(kind: str, name: str) -> object:
+    """A result as `store_result` wrote it, made of lists, dictionaries, numbers and texts; None: there is none, or it cannot be read."""
     folder = _folder(kind)
     if folder is None:
         return None
@@ -26,7 +26,7 @@ def recall(kind: str, name: str) -> object:
     return None
 
 
-def note(kind: str, name: str, value: object) -> None:
+def store_result(kind: str, name: str, value: object) -> None:
     """Write a result for other processes. A folder that cannot be written stays as it is."""
     folder = _folder(kind)
     if folder is None:
