@@ -72,7 +72,7 @@ class LongWave(Equation, kind="long_wave"):
     """
 
     in_cells = ("sponge",)
-    senses: Mapping[str, str] = {"H": "down", "eta0": "up", "uplift": "up"}
+    positive: Mapping[str, str] = {"H": "down", "eta0": "up", "uplift": "up"}
     optional: Mapping[str, str] = dict.fromkeys(UPLIFT, "uplift = True")
 
     def __init__(

@@ -164,7 +164,7 @@ class ShallowWater(Equation, kind="shallow_water"):
     """
 
     in_cells = ("sponge",)
-    senses: Mapping[str, str] = dict.fromkeys(("z", "eta", "uplift", "tide"), "up")
+    positive: Mapping[str, str] = dict.fromkeys(("z", "eta", "uplift", "tide"), "up")
     optional: Mapping[str, str] = {
         "manning": 'drag = "manning"',
         "drag": 'drag = "quadratic"',
@@ -247,7 +247,7 @@ class ShallowWater(Equation, kind="shallow_water"):
             self.parameters = {**self.parameters, **{name: Variable(level, unit=unit) for name, unit in UPLIFT.items()}}
         across = [tuple(other for other in range(grid.ndim) if other != axis) for axis in range(grid.ndim)]
         self.series = {name: Variable("mirror", unit="m", axes=() if one else across[axis]) for (axis, _), name in self.tides.items()}
-        self.senses = {**ShallowWater.senses, **dict.fromkeys(self.tides.values(), "up")}
+        self.positive = {**ShallowWater.positive, **dict.fromkeys(self.tides.values(), "up")}
         if weather != "none":
             air = {name: Variable(level, unit="Pa", axes=tuple(range(grid.ndim))) for name in (*self.stresses, "pressure")}
             if weather == "steady":

@@ -136,7 +136,7 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
 
 def _built(trial: Resolved, name: str, key: str, model: FieldModel) -> Array:
     unit, crs = trial.equation.parameters[name].unit, trial.scene.grid.crs
-    sense = trial.equation.senses.get(name, "")
+    sense = trial.equation.positive.get(name, "")
     return build_field(model, Place(trial.grid, trial.grid, key, unit=unit, inner=trial.inner, crs=crs, sense=sense))
 
 

@@ -131,7 +131,7 @@ class Setup:
             self.unit(name),
             inner,
             self.resolved.scene.grid.crs,
-            self.equation.senses.get(name, ""),
+            self.equation.positive.get(name, ""),
         )
 
     def _domain(self, equation: Equation, steps: int, name: str) -> Grid:

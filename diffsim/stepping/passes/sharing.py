@@ -18,8 +18,11 @@ from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node,
 
 COSTLY = 32
 """Least cost that a shared value must save. Cheaper values are differentiated at each use, which needs fewer sums over neighbours."""
-CONSIDERABLE = 0.12
-"""Least part of the cost of an expression that a shared value must save. In three dimensions a flux through faces saves a sixth."""
+CONSIDERABLE, FLUX = 0.2, 0.12
+"""Least part of the cost of an expression that a shared value must save, and that of one that saves at least `LARGE`: in three dimensions a
+flux through faces saves a sixth."""
+LARGE = 64
+"""A cheap flux, such as one with a MUSCL slope, gains nothing in three dimensions: its cotangents lie in planes of more arrays."""
 
 
 def operation_cost(node: Node) -> int:
@@ -200,7 +203,8 @@ def _largest(classes: Classes, body: Node, active: Callable[[str], bool]) -> tup
     best, whole = None, cost([body])
     for where in _several(classes, body, active).values():
         one = cost(next(iter(where.values())))
-        if (len(where) - 1) * one >= max(COSTLY, CONSIDERABLE * whole) and (best is None or one > best[0]):
+        saved = (len(where) - 1) * one
+        if saved >= max(COSTLY, (FLUX if saved >= LARGE else CONSIDERABLE) * whole) and (best is None or one > best[0]):
             best = one, where
     return best
 

@@ -7,6 +7,7 @@ adjoint.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,11 @@ from typing import Protocol, overload
 from diffsim.boundary import Boundary, linear, on_low_side, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
-from diffsim.expr.derive import Singular, varies
+from diffsim.expr.derive import CHOSEN, Singular, varies
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
-from diffsim.stepping.ir.names import bar, dot
+from diffsim.stepping.ir.names import bar, dot, primal
 from diffsim.stepping.ir.program import Assign, HostCall, HostFunction, Part, Place, Written
 from diffsim.stepping.trace.fields import Derive, Stage, Stored
 from diffsim.stepping.trace.trace import CLOCK, Trace, check_location
@@ -262,10 +263,14 @@ def stored_name(value: Symbol, graph: Trace) -> str:
 
 
 def unbounded_stages(stages: Iterable[Stage]) -> set[str]:
-    """Stages that may be infinite or NaN where a condition drops them, such as a quotient by 0, or the tangent of a root at 0."""
+    """Stages that may be infinite or NaN where a condition drops them, such as a quotient by 0, or the tangent of a root at 0.
+
+    Those of values by their divisors alone: chains of divisions by numbers that are not near 0 are long in fluxes.
+    """
     unbounded: set[str] = set()
     for stage in stages:
-        if isinstance(stage, StoredExpression) and Singular(unbounded=unbounded)(stage.node):
+        most = math.inf if stage.name == primal(stage.name) else CHOSEN
+        if isinstance(stage, StoredExpression) and Singular(most, unbounded)(stage.node):
             unbounded.add(stage.name)
     return unbounded
 

@@ -89,7 +89,7 @@ class Upwind(ds.Equation):
 @pytest.fixture
 def fluxes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Differentiate the flux through a face once for each of its two cells: it saves a sixth of a step in three dimensions."""
-    monkeypatch.setattr(sharing, "CONSIDERABLE", 0.2)
+    monkeypatch.setattr(sharing, "FLUX", 0.2)
 
 
 @pytest.mark.parametrize("sides", ["periodic", "mirror"])

@@ -57,8 +57,16 @@ def test_rings_are_as_long_as_their_values_are_read(step: Step) -> None:
     assert some > 5
 
 
-@pytest.mark.parametrize("precision", ["f32", "f64"])
-@pytest.mark.parametrize("step", KEEPING, ids=lambda step: step.name)
+IN_GATE = ("shallow water, HLL, wetting and drying f64", "WENO 5 with three stages f32")
+BOTH = [
+    pytest.param(step, precision, id=name, marks=() if name in IN_GATE else pytest.mark.slow)
+    for step in KEEPING
+    for precision in ("f32", "f64")
+    for name in [f"{step.name} {precision}"]
+]
+
+
+@pytest.mark.parametrize(("step", "precision"), BOTH)
 def test_values_that_are_read_at_other_lanes_from_memory_have_the_same_bits(
     step: Step, precision: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,10 +93,10 @@ def test_heights_of_another_map_projection_are_no_depths(tmp_path: Path, stated:
 def test_what_counts_up_and_down() -> None:
     """Solvers say so of their inputs, tides of several sides among them."""
     water = ds.solvers.ShallowWater(GRID, 0.1, sides=(("tide", "wall"), ("wall", "tide")))
-    assert {name: water.senses.get(name, "") for name in (*water.parameters, *water.series, "eta")} == {
+    assert {name: water.positive.get(name, "") for name in (*water.parameters, *water.series, "eta")} == {
         "z": "up",
         "eta": "up",
         "tide_low_y": "up",
         "tide_high_x": "up",
     }
-    assert ds.solvers.LongWave(GRID, 0.1).senses["H"] == "down"
+    assert ds.solvers.LongWave(GRID, 0.1).positive["H"] == "down"
