@@ -233,8 +233,8 @@ class Equation(ABC):
         stable_dt_power: the stable time step is proportional to this power of the size of a cell: 1 for waves, 2 for diffusion. A scene
             takes the time step of its data from it, which it makes on a finer grid.
         in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
-        positive: the direction, "up" or "down", in which inputs that are heights or depths count, such as {"z": "up"} of a bed (the attribute
-            of the CF conventions). A scene refuses a file that differs.
+        positive: the direction, "up" or "down", in which inputs that are heights or depths count, such as {"z": "up"} of a bed, as the
+            attribute of the CF conventions. A scene refuses a file that differs.
         time_unit: unit of `dt`, for texts and figures. In units of your own choice it may be a text such as "lengths / c", or "".
         speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
         unstable: what to look at, in a sentence, when a run is no longer finite; "": nothing that only this equation has.
