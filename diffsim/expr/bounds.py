@@ -85,7 +85,7 @@ def _difference(node: Node, bound: Callable[[Node], float]) -> float:
 
 
 def _above(node: Node, bound: Callable[[Node], float]) -> list[tuple[Node, float]]:
-    """Nodes that a node is not below, and by how much it is above them at least."""
+    """Nodes that are at most as large as a node, each with the least distance to it."""
     ends = [(node, 0.0)]
     if node.op == "add":
         ends += [(one, rise) for one, other in (node.args, node.args[::-1]) for rise in [bound(other)] if rise >= 0]
@@ -93,7 +93,7 @@ def _above(node: Node, bound: Callable[[Node], float]) -> list[tuple[Node, float
 
 
 def _below(node: Node, bound: Callable[[Node], float]) -> list[tuple[Node, float]]:
-    """Nodes that a node is not above, and by how much it is below them at least."""
+    """Nodes that are at least as large as a node, each with the least distance to it."""
     ends = [(node, 0.0)]
     if node.op == "sub" and bound(node.args[1]) >= 0:
         ends.append((node.args[0], bound(node.args[1])))

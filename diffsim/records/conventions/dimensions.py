@@ -70,7 +70,7 @@ class FileDimension:
 
 
 def sense_of(values: Variable, name: str) -> str:
-    """Which way heights or depths count: "up" or "down", by the attributes of CF, then by their name; "": nothing says.
+    """The direction in which heights or depths count, "up" or "down": by the attributes of CF, then by their name; "": nothing says.
 
     Args:
         values: the heights.
