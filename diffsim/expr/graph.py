@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.elementwise.function import Function, read_by
+from diffsim.elementwise.powers import log_times_power
 from diffsim.elementwise.source import Dialect
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceError
@@ -283,8 +284,7 @@ class Graph:
         """Copy all nodes to an empty graph, where they have the same ids, and return them by id. `leaf` gives the data of a read there."""
         done: dict[int, Node] = {}
         for node in self._interned.values():
-            data = leaf(node) if node.op == "read" else node.data
-            done[node.id] = graph._intern(node.op, tuple(done[a.id] for a in node.args), data)
+            done[node.id] = graph._intern(node.op, tuple(done[a.id] for a in node.args), leaf(node) if node.op == "read" else node.data)
         return done
 
     def copies(self, roots: Sequence[Node]) -> list[Node]:
@@ -465,10 +465,9 @@ def _extremum(compare_first: bool) -> Callable[[Graph, Node], tuple[Node | None,
 def _quotient(g: Graph, n: Node) -> tuple[Node | None, ...]:
     """1 / d and -(n / d) / d. For a number c over d the latter is -(c / d)² / c, without a second division."""
     above, below = n.args
-    one = g.const(1)
-    if above.op == "const" and 0.1 <= abs(above.data) <= 10:
-        return g.div(one, below), g.mul(g.const(-1 / above.data), g.mul(n, n))
-    return g.div(one, below), g.negative(g.div(n, below))
+    squared = above.op == "const" and 0.1 <= abs(above.data) <= 10  # else c² may be out of range in f32
+    slope = g.mul(g.const(-1 / above.data), g.mul(n, n)) if squared else g.negative(g.div(n, below))
+    return g.div(g.const(1), below), slope
 
 
 def _sign(g: Graph, x: Node) -> Node:
@@ -500,12 +499,6 @@ def _log_times_power(g: Graph, n: Node) -> tuple[Node | None, ...]:
     mixed = g.add(g.apply("power", x, less), g.mul(y, g.apply("power_log", x, less)))
     squared = g.mul(g.apply("log", x), n)
     return g.apply("select", g.apply("eq", y, zero), zero, mixed), g.apply("select", g.apply("eq", x, zero), zero, squared)
-
-
-def log_times_power(x: Any, y: Any) -> Any:
-    """log(x) xʸ in NumPy, with its limit 0 at x = 0 for y > 0, and 0 for y = 0 too."""
-    bounded = np.equal(x, 0) & np.greater_equal(y, 0)
-    return np.where(bounded, 0.0, np.log(np.where(bounded, 1.0, x)) * np.power(x, y))
 
 
 class _Term:
@@ -596,13 +589,12 @@ OPERATIONS: dict[str, Operation] = {
         lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
     ),
 } | {name: _of_table(function) for name, function in FUNCTIONS.items()}
-"""Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives."""
-"""Every operation. A function of numbers is an entry of `diffsim.elementwise.table`; to add another operation, add a line here."""
+"""Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives. A function of numbers is an
+entry of `diffsim.elementwise.table`; to add another operation, add a line here."""
 
 LOGIC = ("and", "or", "not")
 """Operations on conditions."""
 CONDITIONS = ("lt", "le", "eq", *LOGIC)
 """Operations whose value is a condition, not a number."""
-
 COMMUTATIVE = ("add", "mul")
 """Operations whose arguments may be exchanged without a change of a bit."""
