@@ -12,13 +12,19 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.boundary import zero_rules
-from diffsim.expr.evaluate import evaluate, inner, pad, pullback
+from diffsim.expr.evaluate import evaluate, inner, pad, scattered, transposed
 from diffsim.stepping.derive.forward import receiver_points, source_points
 from diffsim.stepping.stages.repeat import Repeat
 from diffsim.stepping.trace.reductions import Reduction
 from diffsim.stepping.trace.trace import profile_array
 
 HALO = 6  # cells; at least the reach of any case
+
+
+def pullback(graph: Any, outputs: Any, cotangents: Any, wanted: Any, extended: Any, shape: Any, halo: Any) -> dict[str, Any]:
+    """Cotangents of the wanted fields, name -> boundary rules, from those of the outputs. An output without one counts as zero."""
+    terms = transposed(graph, outputs, [*cotangents], [*wanted], len(shape))
+    return scattered(terms, cotangents, wanted, extended, shape, halo)
 
 
 class Reference:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from diffsim.boundary import check_halo
-from diffsim.expr.evaluate import evaluate, pad, pullback
+from diffsim.expr.evaluate import Terms, evaluate, pad, scattered, transposed
 from diffsim.expr.graph import Node, reads
 from diffsim.mesh.grid import Grid
 from diffsim.stepping.trace.fields import Placed
@@ -36,6 +36,7 @@ class Once:
         check_halo(grid.shape, self.halo)
         self.handed_on = {name: self._handed_on(node) for name, node in traced.outputs.items()}
         self._computed = [name for name, source in self.handed_on.items() if source is None]
+        self._terms: dict[tuple[str, ...], Terms] = {}  # of the transpose, by the names of outputs with a cotangent
         self.profiles = {}
         for name, profile in traced.profiles.items():
             values = profile_array(profile, grid, self.halo, dtype)
@@ -72,7 +73,9 @@ class Once:
         computed = {name: cotangents[name] for name in self._computed if name in cotangents}
         if computed:
             wanted = {name: placed.rules for name, placed in self.placed.items()}
-            bars = pullback(self.traced.graph, self.traced.outputs, computed, wanted, self._extended(fields), self.grid.shape, self.halo)
+            if (names := tuple(computed)) not in self._terms:
+                self._terms[names] = transposed(self.traced.graph, self.traced.outputs, names, [*wanted], self.grid.ndim)
+            bars = scattered(self._terms[names], computed, wanted, self._extended(fields), self.grid.shape, self.halo)
         for name, source in self.handed_on.items():
             if source is not None and name in cotangents:
                 bars[source] = bars[source] + cotangents[name] if source in bars else cotangents[name]
