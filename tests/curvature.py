@@ -1,4 +1,4 @@
-"""Second derivatives against differences of gradients."""
+"""Second and third derivatives against differences."""
 
 from __future__ import annotations
 
@@ -30,3 +30,29 @@ def require_second_derivatives(
         wanted = (np.asarray(high[name]) - np.asarray(low[name])) / (2 * h)
         assert np.abs(wanted).max() > 0, name
         np.testing.assert_allclose(np.asarray(product[name]), wanted, rtol=0, atol=most * np.abs(wanted).max(), err_msg=name)
+
+
+def require_third_derivatives(
+    value: Callable[[Any], Any], inputs: dict[str, np.ndarray], rng: np.random.Generator, most: float, round_off: float, h: float = 1e-4
+) -> None:
+    """Compare a third derivative, along three random directions, with differences of the second one, and with its gradient.
+
+    Args:
+        value: inputs -> a number.
+        inputs: where.
+        rng: draws the directions.
+        most: largest relative error beside differences.
+        round_off: the same beside the gradient.
+        h: step of the central difference.
+    """
+    moves = [{name: rng.standard_normal(values.shape) for name, values in inputs.items()} for _ in range(3)]
+
+    def along(f: Callable[[Any], Any], move: dict[str, np.ndarray]) -> Callable[[Any], Any]:
+        return lambda fields: ds.jvp(f, (fields,), (move,))[1]
+
+    second = along(along(value, moves[0]), moves[1])
+    high, low = (second({name: values + s * h * moves[2][name] for name, values in inputs.items()}) for s in (1, -1))
+    third = along(second, moves[2])(inputs)
+    assert np.isclose(third, (high - low) / (2 * h), rtol=most)
+    gradient = ds.grad(second)(inputs)
+    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in inputs]), rtol=round_off)

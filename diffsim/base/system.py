@@ -298,7 +298,7 @@ def resident_memory() -> int:
 
 def peak_memory() -> int:
     """Peak resident bytes of this process since its start, or since `forget_peak`."""
-    peak = _status("VmHWM")
+    peak = _highest_resident()
     if peak is not None:
         return peak
     if resource is not None:
@@ -338,11 +338,12 @@ def forget_peak() -> bool:
         (ROOT / "proc/self/clear_refs").write_text("5")
     except OSError:
         return False
-    return _status("VmHWM") is not None
+    return _highest_resident() is not None
 
 
-def _status(key: str) -> int | None:
-    return next((size * 1024 for name, size in _table(ROOT / "proc/self/status").items() if name == f"{key}:"), None)
+def _highest_resident() -> int | None:
+    size = _table(ROOT / "proc/self/status").get("VmHWM:")
+    return None if size is None else size * 1024
 
 
 def _sysconf_memory(names: Sequence[str]) -> int:

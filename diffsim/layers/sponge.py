@@ -26,15 +26,6 @@ class Sponge:
     σ = σ₀ ξ² along each axis, with ξ from 0 at the inner rim of the layer to 1 at the outermost cell, and σ₀ such that a wave that crosses
     the layer, is reflected at the edge and crosses again is damped to `reflection`. Rates of several axes add up.
 
-        self.sponge = Sponge(grid, dt, cells=20, speed=2000.0)
-        self.profiles = self.sponge.profiles
-        ...
-        def coefficients(self, c, **damping):
-            return {"m": (c * self.dt) ** 2} | self.sponge.coefficients(damping)
-
-        def step(self, p, p_prev, m, **others):
-            return {"p": self.sponge.leapfrog(p, p_prev, m * laplacian(p), others), "p_prev": p}
-
     Args:
         grid: the grid.
         dt: time step, s.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.linear.iterations import norm
-from diffsim.linear.sparse import ROUND_OFF, Factored, is_symmetric, leaves_constants, require_compatible
+from diffsim.linear.sparse import ROUND_OFF, Factored, is_symmetric, leaves_constants, without_mean
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -36,12 +34,8 @@ class DominantFactors(Factored):
     def solve(self, right_side: npt.NDArray, transposed: bool, size: npt.NDArray | None = None) -> npt.NDArray:
         if not self._open:
             return super().solve(right_side, False)
-        values = right_side.ravel().astype(float)
-        mean = values.mean()
-        if not transposed:
-            whole = norm(values)
-            require_compatible(abs(mean) * math.sqrt(values.size) / whole if whole else 0.0, right_side, size)
-        solution = np.append(0.0, super().solve(values[1:] - mean, False))
+        values = without_mean(right_side.ravel().astype(float), right_side, transposed, size)
+        solution = np.append(0.0, super().solve(values[1:], False))
         return (solution - solution.mean()).reshape(right_side.shape)
 
 

@@ -182,12 +182,7 @@ class ConjugateGradients(Iterated):
     def solve(self, right_side: npt.NDArray, transposed: bool, size: npt.NDArray | None = None) -> npt.NDArray:
         if not self._open:
             return super().solve(right_side, transposed)
-        values = right_side.astype(float)
-        mean = values.mean()
-        if not transposed:
-            whole = norm(values.ravel())
-            require_compatible(abs(mean) * math.sqrt(values.size) / whole if whole else 0.0, right_side, size)
-        solution = super().solve(values - mean, transposed)
+        solution = super().solve(without_mean(right_side.astype(float), right_side, transposed, size), transposed)
         return solution - solution.mean()
 
     @functools.cached_property
@@ -258,6 +253,15 @@ def leaves_constants(matrix: Matrix) -> bool:
 def _magnitudes(matrix: Matrix) -> npt.NDArray:
     """The sum of the magnitudes of the entries of each row."""
     return matrix.magnitudes() if isinstance(matrix, Neighbours) else np.asarray(abs(matrix).sum(axis=1))
+
+
+def without_mean(values: npt.NDArray, right_side: npt.NDArray, transposed: bool, size: npt.NDArray | None) -> npt.NDArray:
+    """The values of a right side less their mean. Raise if that is not rounding; of a system with the transpose it may be anything."""
+    mean = values.mean()
+    if not transposed:
+        whole = norm(values.ravel())
+        require_compatible(abs(mean) * math.sqrt(values.size) / whole if whole else 0.0, right_side, size)
+    return values - mean
 
 
 def require_compatible(part: float, right_side: npt.NDArray, size: npt.NDArray | None) -> None:

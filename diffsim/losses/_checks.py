@@ -70,11 +70,11 @@ def check_finite(
     return array
 
 
-def check_not_negative(name: str, values: npt.ArrayLike, meaning: Meaning = ANYTHING) -> npt.NDArray[np.float64]:
-    """A copy of `values` in f64, finite and nowhere below zero."""
-    array = check_finite(name, values, meaning=meaning)
+def check_weight(values: npt.ArrayLike, meaning: Meaning) -> npt.NDArray[np.float64]:
+    """A copy of a weight in f64, finite and nowhere below zero."""
+    array = check_finite("weight", values, meaning=meaning)
     if array.size and array.min() < 0:
-        raise ParameterError(f"{name}: expected numbers >= 0, got {array.min():g}; use 0 to switch an entry off")
+        raise ParameterError(f"weight: expected numbers >= 0, got {array.min():g}; use 0 to switch an entry off")
     return array
 
 

@@ -13,7 +13,7 @@ from diffsim.ad.arrays.guard import constant
 from diffsim.base.arguments import flag, instance, real_array
 from diffsim.base.kinds import Kinds
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64, inverse_square, observed
+from diffsim.losses._checks import check_finite, check_fits, check_mask, check_weight, in_f64, inverse_square, observed
 from diffsim.typing import Array
 
 KINDS: Kinds[DataMisfit] = Kinds("misfit")
@@ -72,7 +72,7 @@ class DataMisfit(ABC):
         used, meaning = check_mask(mask, observed("", ndim)), observed(instance("unit", unit, str, "a text", "write it like 'Pa'"), ndim)
         check_fits("mask", used, real_array("data", data, meaning=meaning).shape, "data")
         values = check_finite("data", data, used, meaning)
-        weights = check_not_negative("weight", weight, observed(inverse_square(unit), ndim))
+        weights = check_weight(weight, observed(inverse_square(unit), ndim))
         check_fits("weight", weights, values.shape, "data")
         self._used = None if used is None else constant(used)
         self.data = constant(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import string
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -196,14 +197,20 @@ def _lettered(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 def _moved(x: Array, letters: str, output: str) -> Any:
     """The view of an array along diagonals (letters that are there twice), with the axes in the order of `output`."""
+    for order, left in _diagonals(letters):
+        x, letters = x.transpose(order).linked(DiagonalView()), left
+    return x.transpose([letters.index(c) for c in output]) if output else x[()]
+
+
+def _diagonals(letters: str) -> Iterator[tuple[list[int], str]]:
+    """For each diagonal along two axes of one letter: an order of axes with these last, and the letters where the diagonal is the last."""
     for letter in sorted(set(letters)):
         while letters.count(letter) > 1:
             i = letters.index(letter)
             j = letters.index(letter, i + 1)
             order = [k for k in range(len(letters)) if k not in (i, j)] + [i, j]
-            x = x.transpose(order).linked(DiagonalView())
             letters = "".join(letters[k] for k in order[:-2]) + letter
-    return x.transpose([letters.index(c) for c in output]) if output else x[()]
+            yield order, letters
 
 
 def _of_short_axes(subscripts: str, values: list[Any], optimize: Any) -> Any:
@@ -243,15 +250,10 @@ def _letters(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
 
 def _distinct(letters: str, value: Any, lengths: dict[str, int]) -> tuple[str, Any]:
     """An operand with each letter once, without axes that are only broadcast."""
-    for letter in sorted(set(letters)):
-        while letters.count(letter) > 1:
-            i = letters.index(letter)
-            j = letters.index(letter, i + 1)
-            order = [k for k in range(len(letters)) if k not in (i, j)] + [i, j]
-            value = st.transpose(value, axes=tuple(order))
-            places = np.arange(value.shape[-1])
-            value = st.getitem(value, index=(Ellipsis, places, places))
-            letters = "".join(letters[k] for k in order[:-2]) + letter
+    for order, left in _diagonals(letters):
+        value, letters = st.transpose(value, axes=tuple(order)), left
+        places = np.arange(value.shape[-1])
+        value = st.getitem(value, index=(Ellipsis, places, places))
     thin = [k for k, c in enumerate(letters) if value.shape[k] == 1 and lengths[c] != 1]
     if thin:
         value = st.reshape(value, shape=tuple(n for k, n in enumerate(value.shape) if k not in thin))

@@ -62,14 +62,11 @@ class Stacked:
 
     def join(self, fields: Mapping[str, Array]) -> npt.NDArray[np.float64]:
         """The theta of a field for each unknown."""
-        self._check_names("fields", fields)
+        if set(mapping("fields", fields, "{'c': field}")) != set(self.parts):
+            raise ParameterError(f"fields: expected one entry for each of {sorted(self.parts)}, got {sorted(fields)}; add or drop some")
         return np.concatenate([part.from_field(fields[name]) for name, part in self.parts.items()])
 
     def bounds(self) -> Bounds:
         """Bounds on theta; infinite where there are none."""
         parts = [part.bounds() for part in self.parts.values()]
         return Bounds(np.concatenate([b.lb for b in parts]), np.concatenate([b.ub for b in parts]))
-
-    def _check_names(self, what: str, given: Mapping[str, Any]) -> None:
-        if set(mapping(what, given, "{'c': field}")) != set(self.parts):
-            raise ParameterError(f"{what}: expected one entry for each of {sorted(self.parts)}, got {sorted(given)}; add or drop some")

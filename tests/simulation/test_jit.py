@@ -266,7 +266,7 @@ def test_functions_of_the_user_follow_the_runs_of_replays() -> None:
     finally:
         sys.setprofile(before)
     np.testing.assert_array_equal(again, first)
-    assert seen == [1, 2, 3, 4] and fast._function.entries[0].run is not None
+    assert seen == [1, 2, 3, 4] and fast._function.entries[0].program is not None
     watched: list[int] = []
     follow = ds.jit(lambda x: lorenz().run({"x": x, "F": 2.0}, 10, every=5, watch=lambda done, states: watched.append(done)).final["x"])
     with pytest.warns(ds.errors.JitWarning, match="watch"):
@@ -298,7 +298,7 @@ def test_inputs_without_a_gradient_are_recorded_too() -> None:
         for k in range(3):
             arguments = np.arange(10.0) + k, np.full(10, 0.01 + 0.001 * k)
             assert bits(fast(*arguments)) == bits(function(*arguments))
-        assert fast._function.entries[0].run is not None
+        assert fast._function.entries[0].program is not None
     with pytest.raises(ds.errors.DerivativeError, match="T is differentiated"):
         ds.jit(ds.grad(plain))(np.arange(10.0), np.full(10, 0.01))
 

@@ -237,9 +237,11 @@ def leave_states(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return next(path for path in folder.iterdir() if path.name.startswith("states-"))
 
 
-def test_states_of_another_number_of_slots_do_not_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("slots", [6, 8])
+def test_states_on_disk_of_any_number_of_slots_are_no_fault(slots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traces of the steps before them are computed in replays only, and that is no fault."""
     leave_states(tmp_path, monkeypatch)
-    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(8)))
+    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(slots)))
     assert reversed_steps < 25
     np.testing.assert_array_equal(resumed, gradient(acoustic(), 4)[0])
     assert not list(tmp_path.iterdir())
@@ -261,15 +263,6 @@ def test_two_sweeps_may_be_kept_at_once(tmp_path: Path) -> None:
     saved = first.load()
     assert saved is not None
     assert saved[0] == 1
-
-
-def test_states_found_on_disk_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The traces of the steps before them are computed in replays only, and that is no fault."""
-    leave_states(tmp_path, monkeypatch)
-    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(6)))
-    assert reversed_steps < 25
-    np.testing.assert_array_equal(resumed, gradient(acoustic(), 4)[0])
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_ends_by_a_condition_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 import diffsim as ds
 from tests.stepping.drawn_program import Field, Place, Scope
 from tests.stepping.drawn_reference import JL, Decl, J, T, ext_axis
-from tests.stepping.drawn_steps import Side, Sides, Symbols, rules_of
+from tests.stepping.drawn_steps import Side, Sides, Symbols, variable_of
 
 ITERATIONS = 3
 """Iterations by torch from a solution of diffsim. The last two are differentiated."""
@@ -137,15 +137,6 @@ class Problem:
             values[name] = generator.uniform(-1, 1, shape) if shape else float(generator.uniform(-1, 1))
         return values
 
-    def _variable(self, name: str) -> ds.Variable:
-        one = self.decl[name]
-        if len(one.axes) == self.ndim:
-            return ds.Variable(rules_of(one.rules), location=one.loc)
-        boundary: list[Any] = ["mirror"] * self.ndim
-        for axis, rule in zip(one.axes, rules_of(one.rules), strict=True):
-            boundary[axis] = rule
-        return ds.Variable(tuple(boundary), axes=one.axes) if one.axes else ds.Variable(axes=())
-
     def simulation(self) -> Any:
         case = self
         names = [*self.decl]
@@ -159,8 +150,8 @@ class Problem:
 
             def __init__(self) -> None:
                 self.grid = ds.Grid(case.shape, case.h)
-                self.states = {name: case._variable(name) for name in case.states}
-                self.parameters = {name: case._variable(name) for name in case.decl if name not in case.states}
+                self.states = {name: variable_of(case.decl[name], case.ndim) for name in case.states}
+                self.parameters = {name: variable_of(case.decl[name], case.ndim) for name in case.decl if name not in case.states}
 
         return ds.steady(Drawn(), wrt=[name for name in self.decl if name not in self.states], precision="f64")
 

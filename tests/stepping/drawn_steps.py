@@ -38,6 +38,16 @@ def rules_of(sides: Sides) -> tuple[Any, ...]:
     return tuple(low[0] if low[0] in JOINED else (rule_of(low), rule_of(high)) for low, high in sides)
 
 
+def variable_of(one: Decl, ndim: int, series: bool = False) -> ds.Variable:
+    """The declaration of a field: of one that has a value for each step, if `series`."""
+    if len(one.axes) == ndim and not series:
+        return ds.Variable(rules_of(one.rules), location=one.loc)
+    boundary: list[Any] = ["mirror"] * ndim
+    for axis, rule in zip(one.axes, rules_of(one.rules), strict=True):
+        boundary[axis] = rule
+    return ds.Variable(tuple(boundary), axes=one.axes) if one.axes else ds.Variable(axes=())
+
+
 class Symbols:
     """The operations of a step in diffsim, under the names of those in torch (`JL`)."""
 
@@ -219,15 +229,6 @@ class Case:
             values["f"] = generator.normal(size=(self.steps, len(self.sources)))
         return values
 
-    def _variable(self, name: str) -> ds.Variable:
-        one = self.decl[name]
-        if len(one.axes) == self.ndim and self.kinds[name] != "series":
-            return ds.Variable(rules_of(one.rules), location=one.loc)
-        boundary: list[Any] = ["mirror"] * self.ndim
-        for axis, rule in zip(one.axes, rules_of(one.rules), strict=True):
-            boundary[axis] = rule
-        return ds.Variable(tuple(boundary), axes=one.axes) if one.axes else ds.Variable(axes=())
-
     def equation(self) -> ds.Equation:
         case = self
         names = [*self.decl, *(["f"] if self.forced is not None else []), *(["t"] if self._reads_time else [])]
@@ -240,7 +241,11 @@ class Case:
             def __init__(self) -> None:
                 self.grid, self.dt = ds.Grid(case.shape, case.h), DT
                 self.states, self.parameters, self.series = (
-                    {name: case._variable(name) for name, kind in case.kinds.items() if kind == wanted}
+                    {
+                        name: variable_of(case.decl[name], case.ndim, wanted == "series")
+                        for name, kind in case.kinds.items()
+                        if kind == wanted
+                    }
                     for wanted in ("state", "parameter", "series")
                 )
                 if case.forced is not None:

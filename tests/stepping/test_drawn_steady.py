@@ -15,7 +15,7 @@ from tests.sampled import sampled
 torch = pytest.importorskip("torch")
 from tests.stepping.drawn_reference import T  # noqa: E402
 from tests.stepping.drawn_steady import Problem  # noqa: E402
-from tests.stepping.test_drawn_steps import ROUNDING, Comparison  # noqa: E402
+from tests.stepping.test_drawn_steps import ROUNDING, Comparison, derived  # noqa: E402
 
 WORST = 1e8
 """Condition of systems that are compared to `ROUNDING`."""
@@ -46,11 +46,7 @@ def differences_of(seed: int, curvature: bool) -> list[str]:
         parts = {name: T(w) if namespace is torch else w for name, w in weights.items()}
         return sum(namespace.sum(w * final[name] + 0.5 * final[name] ** 2) for name, w in parts.items())
 
-    def derived(value: Any, further: bool) -> dict[str, Any]:
-        bars = torch.autograd.grad(value, list(leaves.values()), create_graph=further, allow_unused=True)
-        return {name: torch.zeros_like(x) if bar is None else bar for (name, x), bar in zip(leaves.items(), bars, strict=True)}
-
-    slopes = derived(loss(torch, expected), further=True)
+    slopes = derived(leaves, loss(torch, expected), further=True)
     _, gradient = simulation.value_and_grad(lambda found: loss(dnp, found.final), inputs)
     for name in leaves:
         comparison.close(f"gradient for {name}", gradient[name], slopes[name])
@@ -64,7 +60,7 @@ def differences_of(seed: int, curvature: bool) -> list[str]:
     along = sum(torch.sum(slopes[name] * T(dot)) for name, dot in dots.items())
     comparison.close("jvp", ds.jvp(run, (own,), (dots,))[1], along)
     products = ds.hvp(run, own, dots) if curvature else {}
-    for name, product in (derived(along, further=False) if curvature else {}).items():
+    for name, product in (derived(leaves, along, further=False) if curvature else {}).items():
         comparison.close(f"product with the Hessian for {name}", products[name], product, 10 * ROUNDING)
     return comparison.problems
 

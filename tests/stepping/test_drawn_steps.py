@@ -21,6 +21,12 @@ ROUNDING = 1e-9
 """Relative to the largest entry, which counts as 1e-3 or more."""
 
 
+def derived(leaves: Mapping[str, Any], value: Any, further: bool) -> dict[str, Any]:
+    """The gradient by torch. `further`: whether it is differentiated again."""
+    bars = torch.autograd.grad(value, list(leaves.values()), create_graph=further, allow_unused=True)
+    return {name: torch.zeros_like(x) if bar is None else bar for (name, x), bar in zip(leaves.items(), bars, strict=True)}
+
+
 class Loss:
     """Linear and quadratic terms with random weights of all states at the end and of the traces."""
 
@@ -67,14 +73,10 @@ def differences_of(seed: int, only: Sequence[str] | None = None, curvature: bool
     if comparison.problems:
         return comparison.problems
 
-    def derived(value: Any, further: bool) -> dict[str, Any]:
-        bars = torch.autograd.grad(value, list(leaves.values()), create_graph=further, allow_unused=True)
-        return {name: torch.zeros_like(x) if bar is None else bar for (name, x), bar in zip(leaves.items(), bars, strict=True)}
-
     def of_solution(solution: Any) -> Any:
         return loss(dnp, solution.final, solution.traces[case.seen])
 
-    slopes = derived(loss(torch, expected["final"], expected["traces"]), further=True)
+    slopes = derived(leaves, loss(torch, expected["final"], expected["traces"]), further=True)
     _, gradient = simulation.value_and_grad(of_solution, inputs, case.steps)
     for name in inputs:
         comparison.close(f"gradient for {name}", gradient[name], slopes[name])
@@ -92,7 +94,7 @@ def differences_of(seed: int, only: Sequence[str] | None = None, curvature: bool
     dots = {name: generator.normal(size=np.shape(x)) if np.ndim(x) else float(generator.normal()) for name, x in inputs.items()}
     along = sum(torch.sum(slopes[name] * T(dot)) for name, dot in dots.items())
     comparison.close("jvp", ds.jvp(run, (inputs,), (dots,))[1], along)
-    products, expected_products = ds.hvp(run, inputs, dots), derived(along, further=False)
+    products, expected_products = ds.hvp(run, inputs, dots), derived(leaves, along, further=False)
     for name in inputs:
         comparison.close(f"product with the Hessian for {name}", products[name], expected_products[name], 10 * ROUNDING)
     return comparison.problems

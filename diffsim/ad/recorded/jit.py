@@ -40,16 +40,14 @@ class _Entry:
     """A known form of calls.
 
     Attributes:
-        values: from the arguments to the inputs of `run`; None for another form.
+        values: from the arguments to the inputs of the replay; None for another form.
         unchanged: True if what the function takes from outside is as it was.
-        run: the replay; None: the function is called.
-        program: of the replay.
+        program: the replay; None: the function is called.
     """
 
     values: Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, ...] | None]
     unchanged: Callable[[], bool]
-    run: Callable[..., Any] | None
-    program: Program | None = None
+    program: Program | None
 
 
 @dataclass
@@ -97,14 +95,14 @@ class Replayed:
             values = entry.values(args, kwargs)
             if values is None:
                 continue
-            if entry.run is None:
+            if entry.program is None:
                 return self.function(*args, **kwargs)
             if not entry.unchanged():
                 self._changes += 1
                 self._drop(entry)
                 break
             try:
-                result = entry.run(*values)
+                result = entry.program.run(*values)
             except FAILURES:
                 leaves, tree = flatten(self.function(*args, **kwargs))
                 return unflatten(tree, _own(leaves))
@@ -267,7 +265,7 @@ class Replayed:
                         "computed from an argument; take such positions from outside, or as an argument of integers"
                     )
                 raise UnrecordableError("its second run had other results than its first: it draws random numbers, or counts its calls")
-        return _Entry(form.values, unchanged, program.run, program)
+        return _Entry(form.values, unchanged, program)
 
     def _warn(self, reason: str) -> None:
         if reason not in self._reasons:

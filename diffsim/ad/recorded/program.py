@@ -125,7 +125,6 @@ class Program:
         self._new = {r.number for o in self.operations if o.name in NEW for r in o.results if r is not None}
         self._written = any(o.params.get("donate") for o in self.operations)
         self._pairs = self._paired()
-        self.runs = sum(o.name == SOLVE.name for o in self.operations)
         self._write(recording, tree, leaves)
         name = self._source.name
         self._source.lines[:] = [f"with {name(np.errstate)}(**{name(_raising)}()):", *(f"    {line}" for line in self._source.lines)]

@@ -27,8 +27,8 @@ class Element:
     """The matrices of one axis. A field of an element has the shape (nodes along axis 0, nodes along axis 1), the latter 1 on a line.
 
     Attributes:
-        order: degree p of the polynomials; there are n = p + 1 nodes.
-        weights: of the nodes, shape (n,). They sum to 1, and integrate polynomials of degree 2 p + 1 exactly.
+        weights: of the n = p + 1 nodes, p being the degree of the polynomials, shape (n,). They sum to 1, and integrate polynomials of
+            degree 2 p + 1 exactly.
         centre_weights: of the centres of n equal cells, shape (n,). They integrate polynomials of degree p exactly.
         slope: derivatives at the nodes from values there, shape (n, n), for an element of width 1.
         low: values at the low face from those at the nodes, shape (n,).
@@ -39,7 +39,6 @@ class Element:
         to_centres: the inverse.
     """
 
-    order: int
     weights: Array
     centre_weights: Array
     slope: Array
@@ -93,4 +92,4 @@ def reference_element(order: int, dtype: DTypeLike = np.float64) -> Element:
         "to_nodes": to_nodes,
         "to_centres": to_centres,
     }
-    return Element(order, **{name: np.ascontiguousarray(values, dtype) for name, values in matrices.items()})
+    return Element(**{name: np.ascontiguousarray(values, dtype) for name, values in matrices.items()})

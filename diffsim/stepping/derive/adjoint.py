@@ -151,7 +151,7 @@ def adjoint_program(
         seed = graph.read(bar(state), zero)
         gathers.append(PointGather(graph.mul(factor, seed), source_points(forcing), bar(source_stream(forcing)), 0, accumulate=True))
         for coefficient, given in vjp(graph, {factor: seed}, step.active.__contains__).items():
-            scatter = PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0)
+            scatter = PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing))
             (first if depths[bar(state)] == 1 else scatters).append(scatter)  # before a step may overwrite the seed
     for coefficient, placed in step.coefficients.items():
         if coefficient in terms:
@@ -167,7 +167,7 @@ def adjoint_program(
     once = {state for state, _ in own.values()}
     one = graph.const(1)
     for state in receivers:
-        scatter = PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0)
+        scatter = PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)))
         (last if state in once else scatters).append(scatter)
 
     ring = ring_depths(step)

@@ -184,7 +184,7 @@ def _scatters(forcings: list[tuple[str, str, Node]], depths: dict[str, int]) -> 
     for state, forcing, factor in forcings:
         if state not in depths:
             raise TraceError(f"forcing {forcing} enters {state}, which is an earlier value of another state; add it to that one")
-        out.append(PointScatter(Place(state, depths[state]), factor, source_points(forcing), source_stream(forcing), 0))
+        out.append(PointScatter(Place(state, depths[state]), factor, source_points(forcing), source_stream(forcing)))
     return out
 
 

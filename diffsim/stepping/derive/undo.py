@@ -85,7 +85,7 @@ def undo(step: TracedStep) -> Undo | None:
     scatters = []
     for state, forcing, strength in forcings:
         given = graph.div(strength, graph.negative(factors[state]))
-        scatters.append(PointScatter(Place(state, depths[state]), given, source_points(forcing), source_stream(forcing), 0))
+        scatters.append(PointScatter(Place(state, depths[state]), given, source_points(forcing), source_stream(forcing)))
     entries = {state: depth + 1 for state, depth in depths.items()}
     return Undo(Program("undo", tuple(arranged(assigns, scatters)), places, -1, entries), factors)
 

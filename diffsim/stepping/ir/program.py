@@ -68,13 +68,12 @@ class Assign:
 
 @dataclass(frozen=True)
 class PointScatter:
-    """target += factor * (weighted sum of a stream's values) at the cells of a point table, one row of the stream a step."""
+    """target += factor * (weighted sum of a stream's values) at the cells of a point table, in step t of a launch of the stream's row t."""
 
     target: Place
     factor: Node
     points: str
     stream: str
-    row: int
 
 
 @dataclass(frozen=True)

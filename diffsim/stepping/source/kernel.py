@@ -385,9 +385,7 @@ class Kernel(ABC):
         self.text(f"s{index}_x = {name}_cells[e, {len(rows)}]")
         self.text(f"s{index} = F(0.0)")
         with self.text.block(f"for q in range({name}_starts[e], {name}_starts[e + 1])"):
-            self.text(
-                f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(scatter.row)}, {name}_members[q]]"
-            )
+            self.text(f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(0)}, {name}_members[q]]")
         factor = self.cell_writer(rows, f"s{index}_x", f"s{index}_v")(scatter.factor)
         x = f"s{index}_x"
         self.put_cell(scatter.target, rows, x, f"{self.target_cell(scatter.target, rows, x)} + {factor} * s{index}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -422,29 +422,29 @@ def row_sums(graph: Graph, weights: Mapping[Entry, Node]) -> dict[tuple[int, int
 def _cancel(terms: Sequence[tuple[Node, float]]) -> bool:
     """True if terms add up to 0 for all values of the fields in them."""
     rng = np.random.default_rng(0)
-    values: dict[int, Any] = {}
+    cores = [core for core, _ in terms]
     with np.errstate(all="ignore"):
-        for node in ordered(core for core, _ in terms):
-            if node.op == "const":
-                values[node.id] = node.data
-            elif node.op == "read" or node.op in NOT_ANALYTIC:
-                values[node.id] = rng.uniform(1, 10, SIZES) * 10.0 ** rng.integers(-20, 10, SIZES)
-            else:
-                operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
-                values[node.id] = OPERATIONS[node.op].evaluate(*operands)
-        tried = np.array([np.broadcast_to(weight * values[core.id], SIZES) for core, weight in terms]).reshape(-1, SIZES)
+        values = _values(cores, lambda _: rng.uniform(1, 10, SIZES) * 10.0 ** rng.integers(-20, 10, SIZES), {"read", *NOT_ANALYTIC})
+        weighted = [np.broadcast_to(weight * value, SIZES) for value, (_, weight) in zip(values, terms, strict=True)]
+        tried = np.array(weighted).reshape(-1, SIZES)
         total, size = tried.sum(axis=0), np.abs(tried).sum(axis=0)
         finite = np.isfinite(size)
         return bool((np.abs(total) <= SAME * size)[finite].all()) and (not terms or finite.sum() > SIZES // 4)
 
 
-def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> list[Any]:
-    """The values of expressions, for values of the fields that they read at the cell itself."""
+def _values(roots: Sequence[Node], field: Callable[[str], float | Array], chosen: Container[str] = ("read",)) -> list[Any]:
+    """The values of expressions, for values of the fields that they read at the cell itself.
+
+    Args:
+        roots: the expressions.
+        field: its values by name.
+        chosen: operations whose results `field` gives, whatever their operands.
+    """
     values: dict[int, Any] = {}
     with np.errstate(all="ignore"):  # a weight that is not finite is refused
         for node in ordered(roots):
-            if node.op == "read":
-                values[node.id] = field(node.data[0])
+            if node.op in chosen:
+                values[node.id] = field(node.data[0] if node.op == "read" else "")
             else:
                 operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
                 values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*operands)

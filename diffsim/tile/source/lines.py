@@ -12,48 +12,38 @@ from diffsim.tile.source.values import Affine, Uniform, Value, View, row_strides
 from diffsim.tile.source.writer import Writer, broadcast
 from diffsim.tile.trace.program import Operation
 
+OPERATORS = {"sum": (0, "+"), "cumsum": (0, "+"), "prod": (1, "*"), "cumprod": (1, "*")}
+"""By primitive, the value from which it begins, and its operator."""
 
-@rule("sum")
-def _sum(w: Writer, operation: Operation) -> None:
+
+@rule("sum", "prod")
+def _folded(w: Writer, operation: Operation) -> None:
+    """Entries along axes, those of a product along the last one, combined in their order."""
     (result,), (x,) = operation.results, operation.operands
     value, kind = w.operand(x), w.kind(result.dtype)
-    rank, axis = len(value.shape), operation.params["axis"]
+    number, sign = OPERATORS[operation.primitive.name]
+    start = w.number(number, kind)
+    rank, axis = len(value.shape), operation.params["axis"] if operation.primitive.name == "sum" else (-1,)
     axes = tuple(range(rank)) if axis is None else tuple(a % rank for a in axis)
-    _folded(w, operation, value, axes, kind, w.number(0, kind), lambda a, b: f"{a} + {b}")
-    w.used(x)
-
-
-@rule("prod")
-def _prod(w: Writer, operation: Operation) -> None:
-    (result,), (x,) = operation.results, operation.operands
-    value, kind = w.operand(x), w.kind(result.dtype)
-    _folded(w, operation, value, (len(value.shape) - 1,), kind, w.number(1, kind), lambda a, b: f"{a} * {b}")
-    w.used(x)
-
-
-def _folded(
-    w: Writer, operation: Operation, value: Value, axes: Sequence[int], kind: str, start: str, combine: Callable[[str, str], str]
-) -> None:
-    """Entries along axes combined in their order."""
-    (result,) = operation.results
-    rank = len(value.shape)
     rest = [k for k in range(rank) if k not in axes]
     inner = tuple(value.shape[k] for k in axes)
     part = _axes(value, axes)
     if math.prod(result.shape) == 1:
         total = w.variable(start)
         with w.loops(inner, [part.strides] if isinstance(part, View) else []) as index:
-            w.text(f"{total} = {combine(total, entries.converted(w.read(part, index), value.kind, kind))}")
+            w.text(f"{total} = {total} {sign} {entries.converted(w.read(part, index), value.kind, kind)}")
         w.give(result, Uniform(total, kind, result.shape))
+        w.used(x)
         return
     folded = w.allocate(tuple(value.shape[k] for k in rest), kind)
     with w.loops(folded.shape) as outer:
         at = part if isinstance(part, Uniform) else replace(part, offset=_axes(value, rest).at(outer))  # type: ignore[union-attr]
         total = w.variable(start)
         with w.loops(inner, [part.strides] if isinstance(part, View) else []) as index:
-            w.text(f"{total} = {combine(total, entries.converted(w.read(at, index), value.kind, kind))}")
+            w.text(f"{total} = {total} {sign} {entries.converted(w.read(at, index), value.kind, kind)}")
         w.assign(folded, outer, total)
     w.give(result, replace(folded, shape=result.shape, strides=row_strides(result.shape)))
+    w.used(x)
 
 
 def _axes(value: Value, axes: Sequence[int]) -> Value:
@@ -86,11 +76,10 @@ def _along(view: View, outer: Sequence[Affine], k: str, reverse: bool) -> View:
     return replace(view, shape=(), strides=(), offset=row + step)
 
 
-def _running(
-    w: Writer, operation: Operation, values: Sequence[Value], reverse: bool, kind: str, turn: Callable[[str, list[str]], str], start: str
-) -> None:
+def _running(w: Writer, operation: Operation, values: Sequence[Value], turn: Callable[[str, list[str]], str], start: str) -> None:
     """A running result along the last axis."""
-    (result,) = operation.results
+    (result,), reverse = operation.results, operation.params.get("reverse", False)
+    kind = w.kind(result.dtype)
     views = [_rows(w, v) for v in values]
     for view in views:
         w.hold(view)
@@ -109,35 +98,19 @@ def _running(
         w.used(operand)
 
 
-@rule("cumsum")
-def _cumsum(w: Writer, operation: Operation) -> None:
-    kind = w.kind(operation.results[0].dtype)
+@rule("cumsum", "cumprod")
+def _cumulative(w: Writer, operation: Operation) -> None:
+    start, sign = OPERATORS[operation.primitive.name]
     values = [w.operand(operation.operands[0])]
-    _running(w, operation, values, operation.params.get("reverse", False), kind, lambda t, v: f"{t} + {v[0]}", w.number(0, kind))
-
-
-@rule("cumprod")
-def _cumprod(w: Writer, operation: Operation) -> None:
-    kind = w.kind(operation.results[0].dtype)
-    values = [w.operand(operation.operands[0])]
-    _running(w, operation, values, operation.params.get("reverse", False), kind, lambda t, v: f"{t} * {v[0]}", w.number(1, kind))
+    _running(w, operation, values, lambda t, v: f"{t} {sign} {v[0]}", w.number(start, w.kind(operation.results[0].dtype)))
 
 
 @rule("linear_recurrence")
 def _linear_recurrence(w: Writer, operation: Operation) -> None:
-    shape = operation.results[0].shape
-    kind = w.kind(operation.results[0].dtype)
-    values = [broadcast(w.operand(o), shape) for o in operation.operands]
-    zero = w.number(0, kind)
-    _running(
-        w,
-        operation,
-        values,
-        operation.params.get("reverse", False),
-        kind,
-        lambda t, v: f"ti.select({t} == {zero}, {zero}, {v[0]} * {t}) + {v[1]}",
-        zero,
-    )
+    (result,) = operation.results
+    values = [broadcast(w.operand(o), result.shape) for o in operation.operands]
+    zero = w.number(0, w.kind(result.dtype))
+    _running(w, operation, values, lambda t, v: f"ti.select({t} == {zero}, {zero}, {v[0]} * {t}) + {v[1]}", zero)
 
 
 def _better(largest: bool, new: str, best: str) -> str:

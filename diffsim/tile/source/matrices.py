@@ -126,8 +126,8 @@ def _of(view: View, outer: Sequence[Affine]) -> _Matrix:
     return _Matrix(view.kind, row.at(outer), view.shape[-1])
 
 
-def _any(w: Writer, flags: str) -> str:
-    return f"{flags}.sum() > 0" if w.lanes > 1 else f"{flags} > 0"
+def _any_larger(w: Writer) -> str:
+    return "larger.sum() > 0" if w.lanes > 1 else "larger > 0"
 
 
 def _magnitude(x: str, zero: str) -> str:
@@ -159,7 +159,7 @@ def _eliminate(w: Writer, a: _Matrix, b: _Matrix | None, sign: str | None, messa
             text(f"below = {a('r', 'k')}")
             text(f"above = {a('k', 'k')}")
             text(f"larger = ti.select({_magnitude('below', zero)} > {_magnitude('above', zero)}, V_i(F_i(1)), V_i(F_i(0)))")
-            with text.block(f"if {_any(w, 'larger')}"):
+            with text.block(f"if {_any_larger(w)}"):
                 for matrix, start in ((a, "k"), (b, "0")):
                     if matrix is None:
                         continue
@@ -201,11 +201,6 @@ def _solve(w: Writer, operation: Operation) -> None:
     left = _copy(w, w.operand(x), (*lead, n, n), kind)
     right = _copy(w, w.operand(y), result.shape, kind)
     _solved(w, operation, left, right)
-    w.give(result, right)
-    w.release(left)
-    w.release(right)
-    w.used(x)
-    w.used(y)
 
 
 def _solved(w: Writer, operation: Operation, left: View, right: View) -> None:
@@ -215,6 +210,11 @@ def _solved(w: Writer, operation: Operation, left: View, right: View) -> None:
         a, b = _of(left, outer), _of(right, outer)
         _eliminate(w, a, b, None, message)
         _substitute(w, a, b)
+    w.give(operation.results[0], right)
+    w.release(left)
+    w.release(right)
+    for operand in operation.operands:
+        w.used(operand)
 
 
 @rule("inv")
@@ -224,10 +224,6 @@ def _inv(w: Writer, operation: Operation) -> None:
     left = _copy(w, w.operand(x), result.shape, kind)
     right = _copy(w, w.constant(np.eye(n, dtype=result.dtype)), result.shape, kind)
     _solved(w, operation, left, right)
-    w.give(result, right)
-    w.release(left)
-    w.release(right)
-    w.used(x)
 
 
 @rule("det", "det_sign", "logabsdet")
@@ -322,7 +318,7 @@ def _eigh(w: Writer, operation: Operation) -> None:
                     text(f"outside = outside + {a('r', 'q')} * {a('r', 'q')}")
             text(f"larger = ti.select(outside > {tiny} * inside, V_i(F_i(1)), V_i(F_i(0)))")
             text("working = 0")
-            with text.block(f"if {_any(w, 'larger')}"):
+            with text.block(f"if {_any_larger(w)}"):
                 text("working = 1")
             with text.block(f"for q in range({n})"), text.block(f"for r in range(q + 1, {n})"):
                 text(f"off = {a('q', 'r')}")

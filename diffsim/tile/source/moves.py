@@ -190,8 +190,13 @@ def _assigned(w: Writer, operation: Operation, value: Any, combine: Callable[[st
                 source = entries.converted(w.read(new, at), new.kind, kind)
                 entry = replace(target, shape=(), strides=(), offset=target.offset + Affine(0, ((p, 1),)))
                 w.assign(entry, (), source if combine is None else combine(w.read(entry, ()), source))
+    _given(w, operation, new, target)
+
+
+def _given(w: Writer, operation: Operation, new: Value, target: View) -> None:
+    """End an assignment of `new` to entries of `target`."""
     w.release(new)
-    w.give(result, target)
+    w.give(operation.results[0], target)
     w.release(target)
     for operand in operation.operands:
         w.used(operand)
@@ -260,11 +265,7 @@ def _put(w: Writer, operation: Operation) -> None:
         for lane, place in enumerate(lanes_at(w, f"p_{kept}", target.offset, at)):
             one = value if w.lanes == 1 else f"{value}[{lane}]"
             w.text(f"{place} = {f'{place} + {one}' if adds else one}")
-    w.release(new)
-    w.give(result, target)
-    w.release(target)
-    for operand in operation.operands:
-        w.used(operand)
+    _given(w, operation, new, target)
 
 
 @rule("stays")

@@ -55,21 +55,17 @@ def _argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None,
     return _back(argsort(_rows(a, axis % a.ndim)), axis % a.ndim)
 
 
-def _count(a: Any, axis: Any, keepdims: bool) -> Any:
+def _count(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     axes = None if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return st.add_up(st.astype(ew.not_equal(a, 0), dtype=_INDEX), axis=axes, keepdims=keepdims)
 
 
 def _any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, **others: Any) -> Any:
-    return ew.not_equal(_count(a, axis, keepdims), 0)
+    return ew.not_equal(_count(a, axis, keepdims=keepdims), 0)
 
 
 def _all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, **others: Any) -> Any:
-    return ew.equal(_count(ew.equal(a, 0), axis, keepdims), 0)
-
-
-def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return _count(a, axis, keepdims)
+    return ew.equal(_count(ew.equal(a, 0), axis, keepdims=keepdims), 0)
 
 
 def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
@@ -121,7 +117,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "argsort": _argsort,
     "any": _any,
     "all": _all,
-    "count_nonzero": _count_nonzero,
+    "count_nonzero": _count,
     "isclose": _isclose,
     "searchsorted": _searchsorted,
     "clip": _clip,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -102,12 +102,6 @@ class Program:
         """True if it calls functions with derivative rules of their own, which the signature does not tell apart."""
         bodies = [o.params.get("body") for o in self.operations]
         return any(o.inner is not None for o in self.operations) or any(b.has_own_rules for b in bodies if isinstance(b, Program))
-
-    def constants(self) -> Iterator[np.ndarray]:
-        """The arrays among its operands."""
-        for operation in self.operations:
-            yield from (o for o in operation.operands if isinstance(o, np.ndarray))
-        yield from (r for r in self.results if isinstance(r, np.ndarray))
 
 
 def _described(operand: Operand, names: dict[Variable, int]) -> Hashable:

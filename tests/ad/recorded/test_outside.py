@@ -524,7 +524,7 @@ def test_a_gradient_in_single_precision_of_double_arrays_is_replayed() -> None:
         assert a == b and bars["T"].dtype == numpy.float32
         for name in expected:
             numpy.testing.assert_array_equal(bars[name], expected[name])
-    assert fast._function.entries[0].run is not None
+    assert fast._function.entries[0].program is not None
 
 
 def test_a_simulation_that_a_function_keeps_is_looked_at() -> None:
@@ -541,7 +541,7 @@ def test_a_simulation_that_a_function_keeps_is_looked_at() -> None:
     fast = ds.jit(plain)
     for k in range(3):
         assert fast(X + k) == plain(X + k)
-    assert fast._function.entries[0].run is not None
+    assert fast._function.entries[0].program is not None
     dt[0] = 0.2
     rod.cache_clear()
     assert fast(X) == plain(X) != (before := fast(X + 1)) and before == plain(X + 1)

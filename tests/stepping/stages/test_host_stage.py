@@ -20,10 +20,12 @@ from diffsim.expr import Symbol, diff, interpolate, laplacian
 from diffsim.integrators import rk4
 from diffsim.simulation.host_stage import identity_of
 from diffsim.simulation.prepared.sizes import host_copies
+from tests.curvature import require_second_derivatives
 from tests.language import ti
 
 STEPS = 5
 ROUND_OFF = 1e-13
+CURVATURE = 1e-7  # relative, differences of gradients, of a step of 1e-5
 
 
 class Given(ds.Equation):
@@ -54,6 +56,16 @@ def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
         value += sum(float(np.sum(weights[name] * values + 0.1 * values**3)) for name, values in part.items())
         bars.append({name: weights[name] + 0.3 * values**2 for name, values in part.items()})
     return value, ds.Solution(*bars)
+
+
+def require_curvature(simulation: ds.Simulation, rng: np.random.Generator) -> None:
+    """Compare second derivatives of a loss of `u` at the end and of its traces with differences."""
+
+    def value(fields: Any) -> Any:
+        solution = simulation.run(fields, STEPS)
+        return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
+
+    require_second_derivatives(value, inputs(simulation), rng, CURVATURE)
 
 
 def by_numpy(simulation: ds.Simulation, step: Callable[..., dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -15,10 +15,10 @@ from diffsim.errors import ConvergenceError, ParameterError, PlanError, Singular
 from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, log, maximum, where
 from diffsim.linear import System
 from diffsim.stepping.stages.iteration import Iteration
-from tests.curvature import require_second_derivatives
+from tests.curvature import require_third_derivatives
 from tests.sampled import sampled
-from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss
-from tests.stepping.stages.test_solve import CURVATURE, drifting
+from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss, require_curvature
+from tests.stepping.stages.test_solve import drifting
 
 ROUND_OFF = 1e-11  # the tolerance of residuals is 1e-12
 SOLVED = 1e-10  # what SciPy's solvers leave
@@ -91,14 +91,7 @@ def test_derivatives_by_dot_products_taylor_slopes_and_other_schedules(number: i
 
 @some
 def test_second_derivatives_by_differences(number: int) -> None:
-    run = case(number)
-    point = inputs(run)
-
-    def value(fields: Any) -> Any:
-        solution = run.run(fields, STEPS)
-        return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
-
-    require_second_derivatives(value, point, np.random.default_rng(5), CURVATURE)
+    require_curvature(case(number), np.random.default_rng(5))
 
 
 @pytest.mark.slow
@@ -115,18 +108,7 @@ def test_solutions_feed_one_another_up_to_third_derivatives() -> None:
     point = inputs(run)
     certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
-    rng, h = np.random.default_rng(5), 1e-4
-    moves = [{name: rng.standard_normal(values.shape) for name, values in point.items()} for _ in range(3)]
-
-    def along(f: Callable[[Any], Any], move: Fields) -> Callable[[Any], Any]:
-        return lambda fields: ds.jvp(f, (fields,), (move,))[1]
-
-    second = along(along(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), moves[0]), moves[1])
-    high, low = (second({name: values + s * h * moves[2][name] for name, values in point.items()}) for s in (1, -1))
-    third = along(second, moves[2])(point)
-    assert np.isclose(third, (high - low) / (2 * h), rtol=1e-5)
-    gradient = ds.grad(second)(point)
-    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in point]), rtol=1e-12)
+    require_third_derivatives(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), point, np.random.default_rng(5), 1e-5, 1e-12)
 
 
 def test_cells_that_differ_in_size() -> None:

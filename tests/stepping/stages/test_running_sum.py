@@ -14,13 +14,12 @@ import diffsim.numpy as dnp
 from diffsim.checkpoint import StoreAll
 from diffsim.errors import ParameterError, PlanError, ShapeError, TraceError
 from diffsim.expr import diff, diff_centred, sin
-from tests.curvature import require_second_derivatives
+from tests.curvature import require_third_derivatives
 from tests.sampled import sampled
-from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss
+from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss, require_curvature
 
 ROUND_OFF = 1e-13
 DOT_PRODUCT = 1e-12  # relative to the sum of the magnitudes
-CURVATURE = 1e-7  # relative, differences of gradients, of a step of 1e-5
 THIRD = 1e-5  # relative, differences of second derivatives, of a step of 1e-4
 SHAPES = [(19,), (11, 14), (5, 6, 7)]
 RULES = [*itertools.product(["zero", "mirror"], repeat=2), "periodic", (ds.Robin(1.0, 0.5, 0.3), ds.Dirichlet(0.4))]
@@ -85,12 +84,7 @@ def test_derivatives_in_every_dimension(shape: tuple[int, ...], axis: int, rever
         size = sum(float(np.abs(product).sum()) for product in left)
         assert abs(sum(float(p.sum()) for p in left) - sum(float(p.sum()) for p in right)) <= DOT_PRODUCT * size
     assert ds.certify(run, loss, point, STEPS).passed
-
-    def value(fields: Any) -> Any:
-        solution = run.run(fields, STEPS)
-        return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
-
-    require_second_derivatives(value, point, rng, CURVATURE)
+    require_curvature(run, rng)
 
 
 @pytest.mark.parametrize("sides", sampled([(rule,) for rule in RULES], ids=str, every=2))
@@ -102,18 +96,8 @@ def test_derivatives_through_every_rule(sides: Any) -> None:
 @pytest.mark.slow
 def test_third_derivatives() -> None:
     run = ds.Simulation(Given(pressure(0, False), (7,), "mirror"))
-    point, rng, h = inputs(run), np.random.default_rng(5), 1e-4
-    moves = [{name: rng.standard_normal(values.shape) for name, values in point.items()} for _ in range(3)]
-
-    def along(f: Callable[[Any], Any], move: Any) -> Callable[[Any], Any]:
-        return lambda fields: ds.jvp(f, (fields,), (move,))[1]
-
-    second = along(along(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), moves[0]), moves[1])
-    high, low = (second({name: values + s * h * moves[2][name] for name, values in point.items()}) for s in (1, -1))
-    third = along(second, moves[2])(point)
-    assert np.isclose(third, (high - low) / (2 * h), rtol=THIRD)
-    gradient = ds.grad(second)(point)
-    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in point]), rtol=DOT_PRODUCT)
+    point, rng = inputs(run), np.random.default_rng(5)
+    require_third_derivatives(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), point, rng, THIRD, DOT_PRODUCT)
 
 
 @pytest.mark.slow

@@ -9,19 +9,16 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-import diffsim.numpy as dnp
 from diffsim.checkpoint import Binomial, StoreAll
 from diffsim.errors import ConvergenceError, ParameterError, PlanError, SingularError, StaleValueError, TraceError
 from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, mean, where
 from diffsim.linear import system, transforms
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.stages.solve import Size, Solve
-from tests.curvature import require_second_derivatives
 from tests.sampled import sampled
-from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss
+from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss, require_curvature
 
 ROUND_OFF = 1e-12
-CURVATURE = 1e-7  # relative, differences of gradients, of a step of 1e-5
 
 
 def crank_nicolson(operator: Callable[[Symbol], Symbol], dt: float, boundary: Any, method: Any = "auto") -> Callable[[Symbol], Symbol]:
@@ -94,12 +91,7 @@ def test_unsymmetric_operators_in_every_dimension(shape: tuple[int, ...], bounda
     point = inputs(run)
     certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
-
-    def value(fields: Any) -> Any:
-        solution = run.run(fields, STEPS)
-        return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
-
-    require_second_derivatives(value, point, np.random.default_rng(5), CURVATURE)
+    require_curvature(run, np.random.default_rng(5))
 
 
 def test_an_unsymmetric_operator_equals_a_dense_matrix() -> None:
