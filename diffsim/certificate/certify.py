@@ -41,6 +41,9 @@ def certify(
         Taylor          |L(x + h d) - L(x)| falls as h, and |L(x + h d) - L(x) - h ∇L·d| as h²
         checkpoints     the gradient by every schedule has the bits of the one for which all was stored
 
+    If a function in a step has a reverse rule only, there are no tangents: a direction that changes one input alone judges in place of the
+    first two lines of this input.
+
     A line passes, fails, or cannot judge, and then gives the reason and a remedy. docs/certificate.md explains each line.
 
     Args:
@@ -151,6 +154,9 @@ class _Checked:
         if self.count:
             for name in self.simulation.wrt:
                 yield self._direction(f"{name} at the edge", self.chooser.at_edge(name, self.stored[name]), needed=False)
+
+    def alone(self, name: str) -> Direction:
+        return self._direction(f"{name} alone", self.chooser.one(name))
 
     def _direction(self, label: str, moves: Moves, needed: bool = True) -> Direction:
         parts = [(self.stored[name] * field).ravel() for name, field in moves.fields.items()]

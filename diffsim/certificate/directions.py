@@ -102,6 +102,10 @@ class Chooser:
         """A random change of every input."""
         return self._within({name: self.random(name) for name in self.point})
 
+    def one(self, name: str) -> Moves:
+        """A random change of one input."""
+        return self._within({name: self.random(name)})
+
     def at_edge(self, name: str, gradient: Array) -> Moves:
         """A change of the outermost entry with the largest gradient, by its own size, or by 1 if it is 0 relative to the others."""
         values = self.point[name]

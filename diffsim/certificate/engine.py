@@ -21,6 +21,7 @@ from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import CLEAR
 from diffsim.certificate.verdict import judge
 from diffsim.checkpoint import AnySchedule, Binomial, Checkpoint, Policy, StoreAll
+from diffsim.errors import DerivativeError
 from diffsim.simulation import Batch, Simulation
 from diffsim.typing import Array
 
@@ -111,6 +112,9 @@ class Subject(Protocol):
     def lines(self) -> Iterator[Direction]:
         """Every direction of the Taylor test."""
 
+    def alone(self, name: str) -> Direction | None:
+        """A random direction that changes one input, or None where none of the loss's unknowns is this input."""
+
 
 def measure(subject: Subject) -> Iterator[Line]:
     """Every line of a certificate. A measurement that fails gives a line that names it, and the rest goes on.
@@ -136,11 +140,12 @@ def _measured(subject: Subject) -> Iterator[Line]:
         return
     subject.start(reference)
     unreached: set[str] = set()
+    alone: dict[str, Direction | None] = {}  # of inputs whose tangents do not exist
     for sums in subject.sums():
-        yield from _attempt(sums.name, lambda s=sums: _compare(s, subject.limit, unreached))  # type: ignore[misc]
+        yield from _attempt(sums.name, lambda s=sums: _sums(subject, s, unreached, alone))  # type: ignore[misc]
     if subject.differences:
         noise: list[float] = []
-        for line in subject.lines():
+        for line in (*subject.lines(), *(one for one in alone.values() if one is not None)):
             yield from _attempt(f"Taylor with gradient, {line.label}", lambda d=line: _along(d, unreached, noise))  # type: ignore[misc]
     yield from _checkpoints(subject, stored, reference)
 
@@ -149,6 +154,17 @@ def stopped(name: str, error: BaseException) -> Line:
     """A line that names the error that ended a measurement."""
     text = str(error) or "there is no more memory; take fewer steps or a coarser grid" * isinstance(error, MemoryError)
     return cannot_judge(name, f"stopped by {type(error).__name__}: {text}")
+
+
+def _sums(subject: Subject, sums: Sums, unreached: set[str], alone: dict[str, Direction | None]) -> list[Line]:
+    """The line of a pair of sums. If the step has no tangent, a direction of this input alone, put into `alone`, judges in its place."""
+    try:
+        return _compare(sums, subject.limit, unreached)
+    except DerivativeError as error:  # the gradient was computed, so it is the tangent that a function of the step does not have
+        if sums.of not in alone:
+            alone[sums.of] = subject.alone(sums.of) if subject.differences else None
+        line, instead = stopped(sums.name, error), alone[sums.of]
+        return [replace(line, note=f"{line.note}; the line of {instead.label} judges in its place", needed=False) if instead else line]
 
 
 def _attempt(name: str, lines: Callable[[], list[Line]]) -> list[Line]:

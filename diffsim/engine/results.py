@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import uuid
 import zlib
 from pathlib import Path
 
@@ -27,11 +28,11 @@ def load_result(kind: str, name: str) -> object:
 
 
 def store_result(kind: str, name: str, value: object) -> None:
-    """Write a result for other processes. A folder that cannot be written stays as it is."""
+    """Write a result for other processes and threads, which see it whole or not at all. A folder that cannot be written stays as it is."""
     folder = _folder(kind)
     if folder is None:
         return
-    aside, text = folder / f"{name}.{os.getpid()}", json.dumps(value).encode()
+    aside, text = folder / f"{name}.{uuid.uuid4().hex}", json.dumps(value).encode()
     try:
         folder.mkdir(exist_ok=True)
         aside.write_bytes(_check(text) + b"\n" + text)
@@ -56,7 +57,12 @@ def _folder(kind: str) -> Path | None:
 
 def _remove_old(folder: Path) -> None:
     files = [*os.scandir(folder)]
-    if len(files) > MOST:
-        for file in sorted(files, key=lambda file: file.stat().st_mtime)[: len(files) // 2]:
-            with contextlib.suppress(OSError):  # another process may have removed it
-                os.unlink(file.path)
+    if len(files) <= MOST:
+        return
+    ages: list[tuple[float, str]] = []
+    for file in files:
+        with contextlib.suppress(OSError):  # another process or thread may have removed it
+            ages.append((file.stat().st_mtime, file.path))
+    for _, path in sorted(ages)[: len(files) // 2]:
+        with contextlib.suppress(OSError):
+            os.unlink(path)

@@ -131,15 +131,24 @@ class ArrayProgram:
     def _values(self, *cells: Any) -> tuple[Any, ...]:
         """Call `f` with arrays that may be differentiated."""
         result = self.f(*cells)
-        values = (result,) if self.count is None else result
-        if not isinstance(values, (tuple, list)) or len(values) != (self.count or 1):
-            raise ShapeError(f"expected a tuple of {arguments.plural(self.count or 1, 'array')}, got {shown(result)}; return those")
+        together = isinstance(result, (tuple, list))
+        if together != (self.count is not None) or (together and len(result) != self.count):
+            raise ShapeError(self._miscounted(result, cells[0].shape))
+        values = result if together else (result,)
         shape = cells[0].shape
         for value in values:
             if getattr(value, "shape", None) != shape or value.dtype.kind != "f":
                 got = f"{value.dtype} of shape {value.shape}" if hasattr(value, "dtype") else shown(value)
                 raise ShapeError(f"expected real floating-point numbers of shape {shape}, one a cell, got {got}; return such arrays")
         return tuple(values)
+
+    def _miscounted(self, result: Any, shape: tuple[int, ...]) -> str:
+        """What to say of results that are not as many as expected."""
+        expected = "an array" if self.count is None else f"a tuple of {arguments.plural(self.count, 'array')}"
+        returned = result if isinstance(result, (tuple, list)) else (result,)
+        others = len(returned) != (self.count or 1) and len(returned) > 0 and all(getattr(one, "shape", None) == shape for one in returned)
+        remedy = f", or give outputs={len(returned)}" if others else ""
+        return f"expected {expected}, got {shown(result)}; return {'it' if self.count is None else 'those'}{remedy}"
 
     def tangent(self) -> ArrayProgram:
         def along(*both: Any) -> tuple[Any, ...]:

@@ -111,6 +111,13 @@ class _Checked:
         for label, (name, direction) in self._localised().items():
             yield replace(self._direction(label, (name,), direction), needed=False)
 
+    def alone(self, name: str) -> Direction | None:
+        if name not in self.fields:
+            return None
+        direction, part = np.zeros(self.theta.size), self.problem.unknowns.slices[name]
+        direction[part] = self.rng.standard_normal(direction[part].size)
+        return self._direction(f"{name} alone", (name,), direction)
+
     def _transposes(self, name: str, factor: float) -> tuple[Array, Array, bool]:
         inputs = next(self.problem.setup.prepared(self.problem.inputs(self.fields)))
         v = self.rng.standard_normal(self.simulation.input_shape(name, self.steps))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ def kept(program: Program) -> list[list[list[Node]]]:
     return [[[*group.values.values()] for group in nest.groups] for nest in program.nests]
 
 
+def numbers_of(program: Program) -> list[list[list[int]]]:
+    """The number of each kept value, by which a compiled kernel is known."""
+    return [[[node.id for node in values] for values in nest] for nest in kept(program)]
+
+
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of roots of each search from now on."""
     counts: list[int] = []
@@ -57,15 +63,14 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_program_is_the_same_with_results_of_another_process(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """To the number of each node, by which a compiled kernel is known."""
     monkeypatch.setattr(rolling, "WORTH", 100.0)
     program = rolled(traced(DRAWN[name]()))
-    numbers = [[[node.id for node in values] for values in nest] for nest in kept(program)]
+    numbers = numbers_of(program)
     assert any(map(len, numbers)) and len([*folder.iterdir()])
     monkeypatch.setattr(rolling, "_results", {})
     counts = searched(monkeypatch)
     again = rolled(traced(DRAWN[name]()))
-    assert [[[node.id for node in values] for values in nest] for nest in kept(again)] == numbers and not counts
+    assert numbers_of(again) == numbers and not counts
     assert [[*map(str, nest.roots)] for nest in again.nests] == [[*map(str, nest.roots)] for nest in program.nests]
 
 
@@ -131,6 +136,84 @@ def test_a_folder_that_cannot_be_written_is_no_error(folder: Path) -> None:
     folder.write_text("a file in its place")
     results.store_result("searches", "n", 1)
     assert results.load_result("searches", "n") is None and folder.read_text() == "a file in its place"
+
+
+THREADS = 6
+
+
+def at_once(work: Callable[[int], None]) -> None:
+    """Call `work` with the numbers of some threads in all of them at once. The first error in one of them is raised."""
+    start, errors = threading.Barrier(THREADS), []
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_that_write_one_result_at_once_leave_one_that_others_can_read(seed: int, folder: Path) -> None:
+    """Values of any length by all threads: a reader has one of them whole, from the first on."""
+    rng = np.random.default_rng(seed)
+    values = [[*range(int(length))] for length in rng.integers(0, 40_000, 8)]
+    names = ["a", "b"]
+    for name in names:
+        results.store_result("searches", name, values[0])
+
+    def work(number: int) -> None:
+        draw = np.random.default_rng([seed, number])
+        for _ in range(60):
+            name = names[draw.integers(2)]
+            if draw.random() < 0.5:
+                results.store_result("searches", name, values[draw.integers(8)])
+            else:
+                assert results.load_result("searches", name) in values
+
+    at_once(work)
+    assert sorted(file.name for file in folder.iterdir()) == ["a.json", "b.json"]
+
+
+def test_threads_that_make_room_at_once_keep_newer_results(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(results, "MOST", 40)
+
+    def work(number: int) -> None:
+        for each in range(60):
+            results.store_result("searches", f"{number} {each}", each)
+            loaded = results.load_result("searches", f"{number} {each}")
+            assert loaded in (each, None)
+
+    at_once(work)
+    left = [file.name for file in folder.iterdir()]
+    assert 10 < len(left) <= 41 and all(name.endswith(".json") for name in left)
+
+
+def test_threads_that_build_steps_at_once_have_the_programs_of_one(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Each searches, or reads what another one wrote; files that are damaged meanwhile change nothing."""
+    monkeypatch.setattr(rolling, "WORTH", 100.0)
+    cases = [DRAWN[name] for name in ("drawn 1", "drawn 5")]
+    expected = [numbers_of(rolled(traced(case()))) for case in cases]
+    for file in folder.iterdir():
+        file.unlink()
+    rolling._results.clear()
+
+    def work(number: int) -> None:
+        if number == 0:
+            for file in [*folder.glob("*.json")]:
+                file.write_bytes(b"damaged")
+        rolling._results.clear()
+        assert numbers_of(rolled(traced(cases[number % 2]()))) == expected[number % 2]
+
+    at_once(work)
 
 
 WRITES = """

@@ -161,6 +161,30 @@ def test_a_users_kernel_in_a_step() -> None:
         assert abs((sides[0] - sides[1]) / (2 * h) - products.sum()) <= 1e-7 * np.abs(products).sum()
 
 
+@pytest.mark.parametrize("fields", [1, 2, 3])
+@pytest.mark.parametrize("results", [1, 2, 3])
+def test_a_wrong_number_of_results_names_the_argument_that_says_how_many(fields: int, results: int) -> None:
+    """And with that, the step runs."""
+
+    def f(*arrays: Any) -> Any:
+        return arrays[0] if results == 1 else tuple(arrays[0] * n for n in range(results))
+
+    def run(**options: Any) -> dict[str, np.ndarray]:
+        def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+            out = ds.host_stage(f, (u, k, u * k)[:fields] if fields > 1 else u, **options)
+            return {"u": 0.5 * u + sum(out if isinstance(out, tuple) else [out])}
+
+        simulation = ds.Simulation(Given(step, (5,)))
+        return dict(simulation.run(inputs(simulation), STEPS).final)
+
+    if results == fields:
+        assert np.isfinite(run()["u"]).all()
+        return
+    with pytest.raises(ShapeError, match=f"expected a.* array.*, or give outputs={results}$"):
+        run()
+    assert np.isfinite(run(outputs=results)["u"]).all()
+
+
 def test_in_f32_as_exact_as_f32_can_be() -> None:
     def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
         def f(x: Any) -> Any:
@@ -243,7 +267,7 @@ def test_an_error_says_in_which_step() -> None:
     [
         (lambda u: u[1:], r"in step 0.* of shape \(11, 14\), one a cell, got float64 of shape \(10, 14\)"),
         (lambda u: u.astype(complex), "got complex128"),
-        (lambda u: (u, u), "floating-point numbers of shape"),
+        (lambda u: (u, u), "expected an array, got .*or give outputs=2"),
         (lambda u: None, "got None"),
         (lambda u: u > 0, "got bool"),
     ],
