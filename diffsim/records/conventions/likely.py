@@ -12,8 +12,12 @@ from diffsim.base.messages import name_shown
 from diffsim.base.quantities.named import is_times
 from diffsim.errors import DataError
 from diffsim.records.conventions.dimensions import by_name, direction_of
-from diffsim.records.conventions.variables import Variable, Variables, is_count
+from diffsim.records.conventions.records import even_spacing
+from diffsim.records.conventions.variables import Variable, Variables, is_count, is_of_time
 from diffsim.typing import Array
+
+EVENLY = 1e-3
+"""Numbers rise evenly if no step is off the mean by more than this part of it: files have times of few digits."""
 
 
 def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[str, list[str]]:
@@ -35,10 +39,33 @@ def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[st
             group = group.rpartition("/")[0]
         if not alike and by_name(axis) == "t":
             alike = [each for each in variables.names if each != name and is_times(each)]  # "t/ms" has no group
+            alike = alike or [each for each in variables.names if each != name and _has_times(variables, each)]
         own = [each for each in alike if each.rpartition("/")[2] == axis]
         if own or alike:
             out[axis] = own or alike
     return out
+
+
+def unnamed_times(variables: Variables, name: str, axes: Sequence[str]) -> tuple[str, ...]:
+    """The arrays beside a series that may be its times, though neither name nor unit says so: those whose numbers rise evenly, but for
+    numbers of its rows from 0 or 1.
+
+    Args:
+        variables: of the file.
+        name: of the series.
+        axes: names of the axes; only a series, whose only axis is time, has such arrays.
+    """
+    if len(axes) != 1 or by_name(axes[0]) != "t":
+        return ()
+    series = _read(variables, name)
+    out = []
+    for each in variables.names:
+        place = None if each == name or series is None or series.values.ndim != 1 else _read(variables, each)
+        if place is None or series is None or place.values.shape != series.values.shape or place.unit or len(place.values) < 3:
+            continue
+        if even_spacing(place.values, EVENLY) is not None and not is_count(place):
+            out.append(each)
+    return tuple(out)
 
 
 def likely_coordinates(variables: Variables, name: str, values: Array, axes: Sequence[str]) -> tuple[str, ...]:
@@ -53,9 +80,15 @@ def likely_coordinates(variables: Variables, name: str, values: Array, axes: Seq
         axes: names of the axes of the grid.
 
     Raises:
-        DataError: several arrays may be the coordinates of an axis, or some axes have none.
+        DataError: several arrays may be the coordinates of an axis, or some axes have none, or an array may be the times of a series.
     """
     where, alike = f"{variables.where}, {name_shown(name)}", named_alike(variables, name, axes)
+    if not alike and (unnamed := unnamed_times(variables, name, axes)):
+        which = " and ".join(map(name_shown, unnamed))
+        raise DataError(
+            f"{where}: expected times under a name that means them, or none, found {which}, whose numbers rise evenly as times do; "
+            f'if they are, give coordinates = ["{unnamed[0]}"], else leave {which} out of the file'
+        )
     if not alike or values.ndim != len(axes):
         return ()
     read = {each: place for each in itertools.chain(*alike.values()) if (place := _read(variables, each)) is not None}
@@ -97,9 +130,11 @@ def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequen
     along: dict[str, Variable] = {}
     for each in variables.names:
         last = each.rpartition("/")[2]
+        if each == name or each.rpartition("/")[0] != group:
+            continue
         meant = next((axis for axis in axes if _means(last, axis)), None)
-        other = meant is None or each == name or each.rpartition("/")[0] != group
-        place = None if other else _read(variables, each)  # a file may have fields that are too large to read them all
+        meant = meant or next((axis for axis in axes if by_name(axis) == "t" and _has_times(variables, each)), None)
+        place = None if meant is None else _read(variables, each)  # a file may have fields that are too large to read them all
         if meant is None or place is None:
             continue
         if place.axes == (dimension,) and len(place.values) > 1 and not _is_number_of_cells(place, meant):
@@ -118,6 +153,12 @@ def _means(name: str, axis: str) -> bool:
     if by_name(axis) == "t" and is_times(name):
         return True
     return name.lower() == axis.lower() or (by_name(name) != "" and by_name(name) == by_name(axis))
+
+
+def _has_times(variables: Variables, name: str) -> bool:
+    """True if an array has times by what it holds, whatever its name: a list of dates, or of numbers with a unit of time."""
+    place = _read(variables, name)
+    return place is not None and place.values.ndim == 1 and is_of_time(place)
 
 
 def _is_number_of_cells(place: Variable, axis: str) -> bool:
