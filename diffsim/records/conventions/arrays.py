@@ -112,7 +112,11 @@ def _names(variables: Variables, name: str, stated: str | None, values: Variable
         count: number of receivers.
     """
     axis = values.axes[roles.index(RECEIVER)] if RECEIVER in roles else ""
-    likely = [*variables.belongings(name), *filter(None, [in_scope(variables.names, name, axis)]), *filter(_is_name, variables.names)]
+    likely = [
+        *variables.belongings(name),
+        *filter(None, [in_scope(variables.names, name, axis)]),
+        *filter(is_name_of_receivers, variables.names),
+    ]
     for each in likely if stated is None else [stated]:
         labels = variables.labels(each) if each in variables.names else None
         if labels is None or (axis and labels.axis not in ("", axis)):
@@ -127,7 +131,7 @@ def _names(variables: Variables, name: str, stated: str | None, values: Variable
     return tuple(map(str, range(count)))
 
 
-def _is_name(name: str) -> bool:
+def is_name_of_receivers(name: str) -> bool:
     """True if an array is named like one of names of receivers, such as "station_name"."""
     first, _, last = name.rpartition("/")[2].lower().rpartition("_")
     return last in RECEIVERS | NAMES if not first else first in RECEIVERS and last in NAMES

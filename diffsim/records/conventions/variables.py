@@ -82,9 +82,9 @@ def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any
     return Variable(values, stated, axes, texts["standard_name"], texts["axis"], texts["positive"], texts["calendar"], formula)
 
 
-def dated(values: npt.NDArray[np.generic], axes: tuple[str, ...], what: str) -> Variable:
-    """An array of dates, as seconds."""
-    clock = of_dates(values, what)
+def dated(values: npt.NDArray[np.generic], axes: tuple[str, ...], what: str, names: Sequence[str] = ()) -> Variable:
+    """An array of dates, as seconds. Its names may say their zone."""
+    clock = of_dates(values, what, names)
     return Variable(clock.times, "s", axes, epoch=clock.epoch)
 
 
