@@ -13,54 +13,11 @@ from diffsim.errors import DataError
 UNIVERSAL = frozenset({"utc", "gmt", "ut", "z", "utc0", "gmt0"})
 LOCAL = frozenset({"local", "localtime", "lt", "lst", "ldt", "lst/ldt", "lst_ldt", "lst-ldt"})
 """Words for the time of a place."""
-ZONES = frozenset(
-    [
-        "jst",
-        "kst",
-        "hkt",
-        "sgt",
-        "ist",
-        "msk",
-        "wib",
-        "pht",
-        "pkt",
-        "nst",
-        "ndt",
-        "ast",
-        "adt",
-        "est",
-        "edt",
-        "cst",
-        "cdt",
-        "mst",
-        "mdt",
-        "pst",
-        "pdt",
-        "akst",
-        "akdt",
-        "hst",
-        "chst",
-        "brt",
-        "clt",
-        "clst",
-        "cet",
-        "cest",
-        "eet",
-        "eest",
-        "bst",
-        "wet",
-        "mez",
-        "mesz",
-        "sast",
-        "aest",
-        "aedt",
-        "acst",
-        "acdt",
-        "awst",
-        "nzst",
-        "nzdt",
-    ]
-)
+_ZONES = """
+jst kst hkt sgt ist msk wib pht pkt nst ndt ast adt est edt cst cdt mst mdt pst pdt akst akdt hst chst brt clt clst cet
+cest eet eest bst wet mez mesz sast aest aedt acst acdt awst nzst nzdt
+"""
+ZONES = frozenset(_ZONES.split())
 """Abbreviations of zones, in small letters. Some have two meanings: CST is a zone of America, of China and of Cuba."""
 _BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
 _OFFSET = re.compile(r"(?:utc|gmt)?\s*([+-]\d{1,2}(?::?\d{2})?)", re.IGNORECASE)
