@@ -46,25 +46,33 @@ def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[st
     return out
 
 
-def unnamed_times(variables: Variables, name: str, axes: Sequence[str]) -> tuple[str, ...]:
-    """The arrays beside a series that may be its times, though neither name nor unit says so: those whose numbers rise evenly, but for
-    numbers of its rows from 0 or 1.
+def unnamed_coordinates(variables: Variables, name: str, axes: Sequence[str]) -> tuple[str, ...]:
+    """The arrays beside a field, or a series, that may be its coordinates, though neither name nor unit says so: one along each dimension.
+
+    They are lists whose numbers rise or fall evenly, but for numbers of cells or rows from 0 or 1.
 
     Args:
         variables: of the file.
-        name: of the series.
-        axes: names of the axes; only a series, whose only axis is time, has such arrays.
+        name: of the field.
+        axes: names of the axes of the grid.
     """
-    if len(axes) != 1 or by_name(axes[0]) != "t":
+    field = _read(variables, name)
+    if field is None or field.values.ndim != len(axes):
         return ()
-    series = _read(variables, name)
-    out = []
+    lengths: dict[str, int] = {}
     for each in variables.names:
-        place = None if each == name or series is None or series.values.ndim != 1 else _read(variables, each)
-        if place is None or series is None or place.values.shape != series.values.shape or place.unit or len(place.values) < 3:
+        place = None if each == name else _read(variables, each)
+        if place is None or place.values.ndim != 1 or len(place.values) < 3 or place.unit or is_count(place):
             continue
-        if even_spacing(place.values, EVENLY) is not None and not is_count(place):
-            out.append(each)
+        rising = place.values if len(axes) == 1 or place.values[-1] > place.values[0] else place.values[::-1]
+        if even_spacing(rising, EVENLY) is not None:
+            lengths[each] = len(place.values)
+    out: list[str] = []
+    for n in field.values.shape:
+        own = next((each for each, length in lengths.items() if length == n and each not in out), None)
+        if own is None:
+            return ()
+        out.append(own)
     return tuple(out)
 
 
@@ -80,14 +88,16 @@ def likely_coordinates(variables: Variables, name: str, values: Array, axes: Seq
         axes: names of the axes of the grid.
 
     Raises:
-        DataError: several arrays may be the coordinates of an axis, or some axes have none, or an array may be the times of a series.
+        DataError: several arrays may be the coordinates of an axis, or some axes have none, or arrays of other names may be coordinates.
     """
     where, alike = f"{variables.where}, {name_shown(name)}", named_alike(variables, name, axes)
-    if not alike and (unnamed := unnamed_times(variables, name, axes)):
-        which = " and ".join(map(name_shown, unnamed))
+    if not alike and (unnamed := unnamed_coordinates(variables, name, axes)):
+        which, series = " and ".join(map(name_shown, unnamed)), by_name(axes[0]) == "t"
+        what, run = ("times", "rise") if series else ("coordinates", "rise or fall")
+        remedy = f'give coordinates = ["{unnamed[0]}"]' if len(axes) == 1 else f"name those along {', '.join(axes)} by coordinates"
         raise DataError(
-            f"{where}: expected times under a name that means them, or none, found {which}, whose numbers rise evenly as times do; "
-            f'if they are, give coordinates = ["{unnamed[0]}"], else leave {which} out of the file'
+            f"{where}: expected {what} under names that mean them, or none, found {which}, whose numbers {run} evenly as {what} do; "
+            f"if they are, {remedy}, else leave {which} out of the file"
         )
     if not alike or values.ndim != len(axes):
         return ()

@@ -18,7 +18,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.conventions.dimensions import settled
 from diffsim.records.conventions.fills import ALIKE, fill_shown, fill_value
-from diffsim.records.conventions.likely import likely_coordinates, named_alike, unnamed_times
+from diffsim.records.conventions.likely import likely_coordinates, named_alike, unnamed_coordinates
 from diffsim.records.conventions.places import wrapped_field
 from diffsim.records.conventions.variables import require_no_other_unit
 from diffsim.records.fields import Gridded, read_field
@@ -71,7 +71,7 @@ def _is_placed(part: DataFile, grid: Grid) -> bool:
         arrays = NumpyFile.open(path_of("path", part.path))
         if part.key not in arrays.names:
             return False
-        if not named_alike(arrays, part.key, grid.axes) and not unnamed_times(arrays, part.key, grid.axes):
+        if not named_alike(arrays, part.key, grid.axes) and not unnamed_coordinates(arrays, part.key, grid.axes):
             return False
         values = arrays.read(part.key).values
     except DataError:  # whoever reads the field says it
