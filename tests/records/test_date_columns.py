@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 
@@ -107,6 +108,25 @@ def test_a_zone_in_a_name_counts(tmp_path: Path, name: str, kind: str) -> None:
             read_records(path, Layout(times=name))
     else:
         require_samples(read_records(path, Layout(times=name))[0], OFFSETS[name.removeprefix("time ")])
+
+
+@pytest.mark.parametrize("name", ["time_jst", "local_time", "time (UTC+9)", "time"])
+@pytest.mark.parametrize("zone", ["", " +09:00", "Z"])
+def test_a_zone_in_the_name_of_times_since_a_date_counts(tmp_path: Path, name: str, zone: str) -> None:
+    with netCDF4.Dataset(tmp_path / "g.nc", "w") as file:
+        file.createDimension("n", 5)
+        file.createVariable(name, "f8", ("n",))[:] = 90.0 * np.arange(5)
+        file[name].units = f"seconds since 2011-03-11 23:57:00{zone}"
+        file.createVariable("values", "f8", ("n",))[:] = VALUES
+    layout, ahead = Layout(times=name), 9.0 if zone == " +09:00" or (not zone and "+9" in name) else 0.0
+    if not zone and ("jst" in name or "local" in name):
+        for read in (lambda: read_records(tmp_path / "g.nc", layout), lambda: read_field(tmp_path / "g.nc", "values", (name,), ("time",))):
+            with pytest.raises(DataError, match="expected dates in UTC or with their distance from it, found the zone"):
+                read()
+        return
+    (records,) = read_records(tmp_path / "g.nc", layout)
+    field = read_field(tmp_path / "g.nc", "values", (name,), ("time",), units=("s",))
+    assert records.epoch == field.epoch == EPOCH - np.timedelta64(int(3600 * ahead), "s")
 
 
 @pytest.mark.parametrize("name", ["time (JST)", "time (UTC+9)"])

@@ -73,6 +73,8 @@ def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar
     own, since, date = unit.partition(SINCE)
     seconds = factor((own if stated is None else stated).strip() or "s", "s", what, "time_unit")
     epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None
+    if epoch is not None and name and not has_zone(date):
+        epoch = epoch - ahead_by_names((name,), what)
     if epoch is not None and epoch < REFORM and calendar.lower() != "proleptic_gregorian":
         epoch = None  # in Julian days, which the dates of NumPy do not count
     return Clock(values * seconds, epoch)
