@@ -65,9 +65,12 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
     yield from (_of_traces(records, numbers, text, len(live)) for text, numbers in alike.items())
     inside_share = share_within(times, np.isfinite(records.values).sum(axis=1), end)
     if not lost and OUTSIDE not in allow and inside_share < SHARE:
+        remedy = f'correct time_unit or start, run longer, or allow = ["{OUTSIDE}"]'
+        if times[0] <= 0 and last >= end and np.count_nonzero(inside) > 1:
+            remedy = f'if the records are longer than the run, allow = ["{OUTSIDE}"] takes their part; else correct time_unit or start'
         yield (
             f"{records.where}: expected most samples during the run (0 to {end:g} s), found {inside_share:.3g} of them there, and all from "
-            f'{times[0]:g} to {times[-1]:g} s; correct time_unit or start, run longer, or allow = ["{OUTSIDE}"]'
+            f"{times[0]:g} to {times[-1]:g} s; {remedy}"
         )
 
 

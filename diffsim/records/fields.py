@@ -187,7 +187,7 @@ def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None
 def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | None] | None, unit: str, where: str, asked: Asked) -> Gridded:
     """A field whose dimensions have these names, "" where they have none, and these coordinates."""
     each = [
-        _in_seconds(place, f"{where}, {name_shown(name)}", asked.time_unit)
+        _in_seconds(place, name, f"{where}, {name_shown(name)}", asked.time_unit)
         for name, place in zip(names, places or [None] * len(names), strict=True)
     ]
     dimensions = [FileDimension(name, place) for name, place in zip(names, each, strict=True)]
@@ -216,11 +216,11 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
     return Gridded(values, coordinates, unit, where, tuple(axes), tuple(units), epoch)
 
 
-def _in_seconds(place: Variable | None, what: str, stated: str | None) -> Variable | None:
+def _in_seconds(place: Variable | None, name: str, what: str, stated: str | None) -> Variable | None:
     """Coordinates whose unit counts from a date, such as "hours since 2011-03-11", as seconds with that date; others as they are."""
     if place is None or SINCE not in place.unit:
         return place
-    clock = of_numbers(place.values, place.unit, stated, what, place.calendar)
+    clock = of_numbers(place.values, place.unit, stated, what, place.calendar, name)
     return replace(place, values=clock.times, unit="s", epoch=clock.epoch, counted=True)
 
 

@@ -67,14 +67,14 @@ def parts(outcome: Outcome) -> Rows:
 
 
 def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
-    """For each state the fit of the answer to the record of each receiver."""
+    """For each state the fit of the answer to the record of each receiver, with its number from 0."""
     lag_unit = outcome.time_unit
     return [
         (
             state,
             [
                 (
-                    f"{number + 1}",
+                    f"{number}",
                     fit.name,
                     f"{fit.variance_reduction:.3f}",
                     f"{fit.lag:.4g} {lag_unit}".rstrip(),

@@ -12,7 +12,7 @@ from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
 from diffsim.records import Records
 from diffsim.records.checks import problems, require_inside, require_measured, require_sound
-from diffsim.records.conventions.fills import fill_shown, fill_value
+from diffsim.records.conventions.fills import USUAL, fill_shown, fill_value
 
 TIMES = np.arange(12.0)
 GOOD = np.stack([np.sin(TIMES), np.cos(TIMES), np.sin(2 * TIMES)], axis=1)
@@ -105,6 +105,17 @@ def test_one_problem_of_several_traces_is_one_line(kind: str, which: Any, shot: 
     assert "\0" not in lines[0]
 
 
+@pytest.mark.parametrize(("start", "longer"), [(0.0, True), (30.0, True), (-5.0, False), (90.0, False)])
+def test_records_longer_than_the_run_are_named_as_such(start: float, longer: bool) -> None:
+    """Another remedy than that of records with a wrong unit or start."""
+    tide = Records(np.sin(np.arange(100.0))[:, None], np.arange(100.0) - start, ("a",))
+    with pytest.raises(DataError) as caught:
+        require_sound(tide, 20.0, [] if longer else ["short"])
+    assert ('if the records are longer than the run, allow = ["outside"] takes their part' in str(caught.value)) == longer
+    assert 'allow = ["outside"]' in str(caught.value) and "correct time_unit or start" in str(caught.value)
+    require_sound(tide, 20.0, ["outside", "short"])
+
+
 def test_receivers_outside_of_the_grid() -> None:
     places = np.array([[1.0, 2.0], [5.0, 9.0], [-1.0, 3.0]])
     with pytest.raises(DataError) as caught:
@@ -187,6 +198,39 @@ def test_fill_values(name: str) -> None:
     if fill is not None:
         assert abs(float(fill_shown(fill)) - fill) < 1e-6 * abs(fill)
         assert fill_value(np.array(values).astype(np.float32).astype(float)) == np.float32(fill)
+
+
+WAVE = np.sin(0.11 * np.arange(200.0)).round(3)
+"""A tide of metres."""
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("size", [9.9, 9.99, 9.999, 9.9999, 99.0, 99.9, 99.999, 999.999])
+@pytest.mark.parametrize("level", [0.0, 3.0, 7.0])
+def test_nines_of_narrow_columns_are_fill_values(sign: float, size: float, level: float) -> None:
+    """As 9.999 in a column of the form f5.3; 7 + 1 is within a fifth of 9.9, and yet lies further from it than samples from each other."""
+    for at in ([17, 18, 90], [0, 1], [5, 199]):
+        values = sign * (level + WAVE)
+        values[at] = sign * size
+        assert fill_value(values) == fill_value(values, repeated=False) == sign * size
+        values[at[1:]] = WAVE[at[1:]] + sign * level  # once, it may be a spike
+        if len(at) == 2 and not np.isclose(sign * size, USUAL).any():
+            assert fill_value(values) is None
+    few = sign * np.array([0.1, 0.2, size, 0.4, size])
+    assert fill_value(few) == sign * size
+    assert np.isclose(sign * size, USUAL).any() or fill_value(few, repeated=False) is None
+
+
+@pytest.mark.parametrize("size", [9.9, 9.99, 99.0])
+def test_nines_among_measured_numbers_are_measured(size: float) -> None:
+    rising = np.linspace(0.0, 1.2 * size, 200)
+    for values in (
+        np.array([*rising, size, size]),
+        np.array([*rising[rising < size], size, size]),
+        np.array([*-rising, *rising, -size, -size]),
+    ):
+        assert fill_value(values) is None
+    assert fill_value(np.array([0.0, 0.0, size, size, 0.0])) is None
 
 
 def test_a_fill_value_names_the_key() -> None:

@@ -366,6 +366,18 @@ def test_a_unit_at_the_end_of_a_name_is_asked_for(name: str, wanted: str, own: s
         require_stated(name, wanted, "a.csv")
 
 
+@pytest.mark.parametrize("unit", ["°C", "°F", "℃", "℉", "deg C", "degrees F", "Deg. C", "deg_C"])
+@pytest.mark.parametrize("place", ["A", "plate 3", "water_temp", "Temp,"])
+def test_degrees_at_the_end_of_a_name_are_asked_for(tmp_path: Path, unit: str, place: str) -> None:
+    """Of a quantity and of a place: read in K, temperatures would be 273 too low."""
+    own = "degF" if unit[-1] in "F℉" else "degC"
+    for of_place in (False, True):
+        with pytest.raises(DataError, match=f"whose name ends like {own}, found none"):
+            require_stated(f"{place} {unit}", "K", "a.csv", of_place=of_place)
+        require_stated(f"{place} {unit}", own, "a.csv", of_place=of_place)
+        require_stated(f"{place} {unit}", "m", "a.csv", of_place=of_place)
+
+
 def test_names_with_units_in_files(tmp_path: Path) -> None:
     """Times, values, receivers and coordinates; a unit that is stated replaces the name."""
     np.savez(tmp_path / "a.npz", height_cm=100 * VALUES, time_ms=1e3 * TIMES)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray
 
+import diffsim as ds
 from diffsim.errors import DataError, SceneError
 from diffsim.records import Layout, read_records
 from diffsim.scene import field_on_grid
@@ -113,3 +114,32 @@ def test_a_file_of_stations_for_arrays(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("\n".join(["receiver,y [km],x", *rows[::-1]]))
     (records,) = read_records(tmp_path / "a.npz", Layout(stations=tmp_path / "s.csv", axes=("y", "x")))
     np.testing.assert_allclose(records.coordinates, PLACES * [1000.0, 1.0])
+
+
+@pytest.mark.parametrize("kind", ["npz", "h5"])
+@pytest.mark.parametrize("names", [("n", "e"), ("rows", "cols"), ("hochwert", "rechtswert"), ("a1", "a0")])
+@pytest.mark.parametrize("falls", [(False, False), (True, False), (False, True)])
+def test_coordinates_under_unknown_names_are_asked_for(tmp_path: Path, kind: str, names: tuple[str, str], falls: tuple[bool, bool]) -> None:
+    """Rows from north to south would be read as from south to north, since nothing says that these numbers are theirs."""
+    grid, path = ds.Grid((4, 5), 100.0, axes=("y", "x")), tmp_path / f"a.{kind}"
+    places = [100.0 * np.arange(n)[:: -1 if down else 1] for n, down in zip(grid.shape, falls, strict=True)]
+    field = places[0][:, None] + 7.0 * places[1]
+    arrays = {"z": field, **dict(zip(names, places, strict=True))}
+    if kind == "npz":
+        np.savez(path, **arrays)  # type: ignore[arg-type]
+    else:
+        with h5py.File(path, "w") as file:
+            for name, numbers in arrays.items():
+                file[name] = numbers
+    with pytest.raises(SceneError, match=rf"found {names[0]} and {names[1]}, whose numbers rise or fall .* name those along y, x by"):
+        field_on_grid(path, grid, "m", key="z")
+    expected = 100.0 * np.arange(4)[:, None] + 700.0 * np.arange(5)
+    np.testing.assert_allclose(field_on_grid(path, grid, "m", key="z", coordinates=names), expected)
+
+
+def test_other_arrays_are_no_coordinates(tmp_path: Path) -> None:
+    """Numbers of cells, numbers without order, and those along one axis alone."""
+    grid, field = ds.Grid((4, 5), 100.0, axes=("y", "x")), np.arange(20.0).reshape(4, 5)
+    others = {"i": np.arange(4.0), "j": np.arange(1.0, 6.0), "s": np.array([3.0, 1.0, 2.0, 5.0]), "levels": 10.0 * np.arange(1.0, 6.0)}
+    np.savez(tmp_path / "a.npz", z=field, **others)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(field_on_grid(tmp_path / "a.npz", grid, "m", key="z"), field)

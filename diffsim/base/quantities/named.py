@@ -28,13 +28,28 @@ WORDS = {
     **dict.fromkeys(("km", "kilometres", "kilometers"), "km"),
     **dict.fromkeys(("ft", "feet"), "ft"),
     **dict.fromkeys(("hpa", "mbar"), "hPa"),
-    **{"kpa": "kPa", "bar": "bar", "degc": "degC", "celsius": "degC", "degf": "degF", "percent": "%", "kmh": "km/h", "knots": "knot"},
+    **{
+        "kpa": "kPa",
+        "bar": "bar",
+        "degc": "degC",
+        "celsius": "degC",
+        "degf": "degF",
+        "°c": "degC",
+        "°f": "degF",
+        "℃": "degC",
+        "℉": "degF",
+        "percent": "%",
+        "kmh": "km/h",
+        "knots": "knot",
+    },
 }
 """Last words of names, in small letters -> the unit that they mean."""
 GIVE = 'give unit = "{own}", or "{wanted}" if the numbers are in that'
+_DEGREES = re.compile(r"(?<![A-Za-z])deg(?:rees?)?[\s_.]+([CF])$", re.IGNORECASE)
+"""A unit of temperature in two words, as in "water deg C"."""
 _BETWEEN = re.compile(r"[\s_/,:;.\-]+")
-_LABELLED = re.compile(r".*[_/][A-Za-z]+")
-"""The name of a place with a unit at its end, as G1_cm. The end of Station KM is a word."""
+_LABELLED = re.compile(r".*[_/][A-Za-z]+|.*[°℃℉][CF]?")
+"""The name of a place with a unit at its end, as G1_cm or plate °C. The end of Station KM is a word."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where a word begins without a sign before it, as in timeMin."""
 SYMBOLS = frozenset({"bar", "d", "h", "m", "min"})
@@ -70,9 +85,10 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_pla
         require_stated("time_s", "s", "gauges.npz, time_s")
         require_stated("height", "m", "gauges.npz, height")
     """
-    before, between, word = _parted(name.strip())
-    is_place = before[-1:].isdigit() and "_" not in name  # "12 km" is the name of a place
-    if not wanted or is_place or (of_place and not _LABELLED.fullmatch(name.strip())):
+    spelt = _DEGREES.sub(r"deg\1", name.strip())
+    before, between, word = _parted(spelt)
+    is_place = before[-1:].isdigit() and "_" not in name and WORDS.get(word) not in ("degC", "degF")  # "12 km" is the name of a place
+    if not wanted or is_place or (of_place and spelt == name.strip() and not _LABELLED.fullmatch(spelt)):
         return
     if word in SYMBOLS and between != "/" and len(before) < WORD and before not in _PLACES:
         return

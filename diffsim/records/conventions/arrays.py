@@ -17,7 +17,7 @@ from diffsim.records.conventions.clock import WORDS, Clock, of_numbers
 from diffsim.records.conventions.dimensions import FileDimension, along_axis, direction_of, listed_order
 from diffsim.records.conventions.places import in_unit, units_of
 from diffsim.records.conventions.records import Layout, Records, require_step
-from diffsim.records.conventions.variables import Variable, Variables, in_scope, is_count, listed, pick, require_no_other_unit
+from diffsim.records.conventions.variables import Variable, Variables, in_scope, is_count, is_of_time, listed, pick, require_no_other_unit
 from diffsim.typing import Array
 
 SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
@@ -112,7 +112,11 @@ def _names(variables: Variables, name: str, stated: str | None, values: Variable
         count: number of receivers.
     """
     axis = values.axes[roles.index(RECEIVER)] if RECEIVER in roles else ""
-    likely = [*variables.belongings(name), *filter(None, [in_scope(variables.names, name, axis)]), *filter(_is_name, variables.names)]
+    likely = [
+        *variables.belongings(name),
+        *filter(None, [in_scope(variables.names, name, axis)]),
+        *filter(is_name_of_receivers, variables.names),
+    ]
     for each in likely if stated is None else [stated]:
         labels = variables.labels(each) if each in variables.names else None
         if labels is None or (axis and labels.axis not in ("", axis)):
@@ -127,7 +131,7 @@ def _names(variables: Variables, name: str, stated: str | None, values: Variable
     return tuple(map(str, range(count)))
 
 
-def _is_name(name: str) -> bool:
+def is_name_of_receivers(name: str) -> bool:
     """True if an array is named like one of names of receivers, such as "station_name"."""
     first, _, last = name.rpartition("/")[2].lower().rpartition("_")
     return last in RECEIVERS | NAMES if not first else first in RECEIVERS and last in NAMES
@@ -162,19 +166,22 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
 
 
 def _require_no_others(variables: Variables, layout: Layout, samples: int) -> None:
-    """Refuse a time between samples that contradicts the times of an array whose name means them, such as "t" or "Time".
+    """Refuse a time between samples that contradicts the times of an array whose name means them, such as "t" or "Time", or that has
+    dates, or a unit of time.
 
-    An array of that name is something else, such as temperatures, where it has other than one number for each sample, a unit that is none
+    An array of such a name is something else, such as temperatures, where it has other than one number for each sample, a unit that is none
     of time, or the numbers of the samples.
     """
     group = (layout.values or "").rpartition("/")[0]
     for name in variables.names:
         before, _, last = name.rpartition("/")
         usual = last == WORDS[2] or last.lower() in WORDS[:2]
-        if before != group or name == layout.values or not (usual or is_times(last)):
+        if before != group or name == layout.values:
             continue
         try:
             times = variables.read(name)
+            if not (usual or is_times(last) or (times.values.ndim == 1 and is_of_time(times) and (np.diff(times.values) > 0).all())):
+                continue
             unit = times.unit.partition(" since ")[0].strip()
             seconds = 1.0 if times.epoch is not None else factor(unit or unit_of_times(last), "s")
             clock = Clock(times.values * seconds, times.epoch)

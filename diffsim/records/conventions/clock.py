@@ -14,6 +14,7 @@ from diffsim.base.messages import shown
 from diffsim.base.quantities.named import GIVE, require_stated
 from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
+from diffsim.records.conventions.zones import LOCAL, ZONES, ahead_by_names, minutes_ahead
 from diffsim.typing import Array
 
 WORDS = ("times", "time", "t")
@@ -28,8 +29,12 @@ _DATE = re.compile(
     r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
     re.IGNORECASE,
 )
-
-
+_BASIC = re.compile(r"(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(?:(\d{2})(?:[.,](\d+))?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?", re.IGNORECASE)
+"""The basic format of ISO 8601, as 20110311T054623Z."""
+_DAY = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)")
+"""The beginning of a date with its year first."""
+_DIGITS = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?)?")
+"""A date in digits alone, as 20110311 or 20110311054623."""
 _LOCAL = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(?!\d)")
 """The beginning of a date with its day or month first."""
 
@@ -59,31 +64,57 @@ def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar
         name: of the times in the file.
 
     Raises:
-        DataError: the unit is no unit of time, or the date cannot be read; or there is no unit but in the name.
+        DataError: the unit is no unit of time, or the date cannot be read; or there is no unit but in the name; or the numbers are dates
+            in digits alone, such as 20110311.
     """
     if stated is None and not unit.strip():
+        _require_no_dates(values, what)
         require_stated(name, "s", what, GIVE.replace("unit", "time_unit"))
     own, since, date = unit.partition(SINCE)
     seconds = factor((own if stated is None else stated).strip() or "s", "s", what, "time_unit")
     epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None
+    if epoch is not None and name and not has_zone(date):
+        epoch = epoch - ahead_by_names((name,), what)
     if epoch is not None and epoch < REFORM and calendar.lower() != "proleptic_gregorian":
         epoch = None  # in Julian days, which the dates of NumPy do not count
     return Clock(values * seconds, epoch)
 
 
-def of_dates(dates: npt.NDArray[np.generic] | Sequence[str], what: str) -> Clock:
+def _require_no_dates(values: Array, what: str) -> None:
+    """Refuse numbers whose digits are those of dates."""
+    if len(np.atleast_1d(values)) < 2 or not np.isfinite(values).all() or (np.abs(values) > 1e15).any():
+        return  # 20110311 alone may be a number of seconds
+    texts = [f"{value:.15g}" for value in np.ravel(values).tolist()]
+    if all(_DIGITS.fullmatch(text) for text in texts):
+        text = texts[0].ljust(14, "0")
+        date = f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[8:10]}:{text[10:12]}:{text[12:]}Z"
+        raise DataError(
+            f"{what}: expected times, or dates such as 2011-03-11T05:46:23Z, found {texts[0]}, which looks like the date {date}; write it "
+            'so, or give time_unit = "s" if it is a number of seconds'
+        )
+
+
+def of_dates(dates: npt.NDArray[np.generic] | Sequence[str], what: str, names: Sequence[str] = ()) -> Clock:
     """Times from dates; time 0 is the first of them.
 
     Args:
-        dates: texts such as "2011-03-11T05:46:23Z", or of NumPy's type datetime64. Without a zone they are in UTC.
+        dates: texts such as "2011-03-11T05:46:23Z", or of NumPy's type datetime64. Those without a zone have that of their name, or are in
+            UTC.
         what: the times, for messages.
+        names: of the times, which may have a zone, as "Time (UTC+9)".
 
     Raises:
-        DataError: a text is no date.
+        DataError: a text is no date, or a name has a zone without its distance from UTC.
     """
     stamps = np.asarray(dates)
     if stamps.dtype.kind != "M":
-        stamps = np.array([date_of(_text(date), what) for date in stamps.ravel()]).reshape(stamps.shape)
+        texts = [_text(date) for date in stamps.ravel()]
+        bare = np.array([not has_zone(text) for text in texts])
+        ahead = ahead_by_names(names, what) if bare.any() else np.timedelta64(0, "m")
+        every = np.array([date_of(text, what) for text in texts])
+        stamps = np.where(bare, every - ahead, every).reshape(stamps.shape)
+    else:
+        stamps = stamps - ahead_by_names(names, what) if names else stamps
     if not stamps.size:
         raise DataError(f"{what}: expected dates, found none; add them")
     if np.isnat(stamps).any():
@@ -98,7 +129,7 @@ def date_of(text: str, what: str) -> np.datetime64:
     Raises:
         DataError: the text is no date, or has two meanings, as 03/04/2011. The message has both.
     """
-    parts = _DATE.fullmatch(text.strip())
+    parts = _parts(text)
     if parts is not None:
         year, month, day, hour, minute, second, fraction, zone = parts.groups()
         clock = f"{int(hour or 0):02}:{int(minute or 0):02}:{int(second or 0):02}.{(fraction or '0')[:6].ljust(6, '0')}"
@@ -106,7 +137,14 @@ def date_of(text: str, what: str) -> np.datetime64:
             return np.datetime64(f"{year}-{int(month):02}-{int(day):02}T{clock}", "us") - _offset(zone)
         except ValueError:
             pass
-    raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; {date_remedy(text) or 'write it so'}")
+    raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; {date_remedy(text) or _zone_remedy(text)}")
+
+
+def _zone_remedy(text: str) -> str:
+    """The remedy for a text that is no date."""
+    zone = text.strip().rpartition(" ")[2]
+    known = zone.lower() in ZONES or zone.lower() in LOCAL
+    return f"write the distance of {zone} from UTC in its place, such as +09:00" if known else "write it so"
 
 
 def seconds_of(differences: Any, what: str) -> Array:
@@ -122,7 +160,22 @@ def seconds_of(differences: Any, what: str) -> Array:
 
 def is_date(text: str) -> bool:
     """True if a text is a date."""
-    return _DATE.fullmatch(text.strip()) is not None
+    return _parts(text) is not None
+
+
+def begins_with_date(text: str) -> bool:
+    """True if a text begins with a day, whatever follows: the clock and a zone, or what cannot be read."""
+    return is_date(text) or bool(_DAY.match(text.strip()) or date_remedy(text))
+
+
+def has_zone(text: str) -> bool:
+    """True if a text is a date with its zone."""
+    parts = _parts(text)
+    return parts is not None and parts.groups()[-1] is not None
+
+
+def _parts(text: str) -> re.Match[str] | None:
+    return _DATE.fullmatch(text.strip()) or _BASIC.fullmatch(text.strip())
 
 
 def date_remedy(text: str) -> str:
@@ -155,9 +208,7 @@ def _offset(zone: str | None) -> np.timedelta64:
     """By how much a zone is ahead of UTC."""
     if zone is None or zone.upper() in ("Z", "UTC", "GMT"):
         return np.timedelta64(0, "m")
-    digits = zone[1:].replace(":", "").rjust(2, "0").ljust(4, "0")
-    minutes = 60 * int(digits[:2]) + int(digits[2:])
-    return np.timedelta64(-minutes if zone[0] == "-" else minutes, "m")
+    return minutes_ahead(zone)
 
 
 def _text(value: object) -> str:

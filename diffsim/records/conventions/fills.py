@@ -14,6 +14,8 @@ SIZES = (
 """Sizes of numbers that files have where there is no number, of either sign."""
 USUAL = np.unique([-99.0, -99.9, *(sign * size for size in SIZES for sign in (-1.0, 1.0))])
 """The usual fill values, rising."""
+NINES = np.array([sign * size for size in (9.9, 9.99, 9.999, 9.9999, 99.0, 99.9, 99.999, 999.999) for sign in (-1.0, 1.0)])
+"""Fill values of narrow columns, of either sign. As measured numbers are of these sizes, they count where they are repeated."""
 ALIKE = 1e-6
 """Relative difference within which a number is a given one, since files keep numbers in f32."""
 FAR, USUAL_FAR = 100.0, 2.0
@@ -32,7 +34,8 @@ def fill_value(values: Array, repeated: bool = True) -> float | None:
     """A number that stands for a missing one; None: all are measured.
 
     It is one of `USUAL` that is twice as large as all others, or lies further from them than they lie from each other, or lies between
-    them and occurs more often than all others near it. A measured number does so by chance with a very small probability. If `repeated`,
+    them and occurs more often than all others near it. A measured number does so by chance with a very small probability. It may be one of
+    `NINES` that is repeated and lies beyond all others, further from them than they lie from each other. If `repeated`,
     it may also be any number that is repeated exactly and 100 times as large as all others.
 
     Args:
@@ -52,7 +55,30 @@ def fill_value(values: Array, repeated: bool = True) -> float | None:
         return largest
     if repeated and rest and end - begin > 1 and abs(largest) >= FAR * rest:
         return largest
+    nines = np.isclose(largest, NINES, rtol=ALIKE, atol=0.0).any() and end - begin > 1
+    if nines and _is_apart(rising, begin, end, rest if repeated else 0.0):
+        return largest
     return next((float(rising[first]) for first, last in usual if _stands_out(rising, first, last)), None)
+
+
+def _is_apart(rising: Array, first: int, last: int, rest: float) -> bool:
+    """True if the largest number lies further from the others than they lie from each other; of few others, if it is `USUAL_FAR` times as
+    large.
+
+    Args:
+        rising: all numbers.
+        first: where the largest begins among them.
+        last: where it ends.
+        rest: size of the largest of the others; 0: few others say nothing.
+    """
+    others = rising[:first] if rising[first] > 0 else rising[last:]
+    if not len(others) or len(others) != len(rising) - (last - first):
+        return False  # as large of the other sign
+    steps = np.diff(others)
+    if np.count_nonzero(steps) < DISTINCT:
+        return bool(rest and abs(rising[first]) >= USUAL_FAR * rest)
+    gap = rising[first] - others[-1] if rising[first] > 0 else others[0] - rising[first]
+    return bool(gap > steps.max())
 
 
 def _stands_out(rising: Array, first: int, last: int) -> bool:

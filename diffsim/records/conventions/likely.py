@@ -12,8 +12,12 @@ from diffsim.base.messages import name_shown
 from diffsim.base.quantities.named import is_times
 from diffsim.errors import DataError
 from diffsim.records.conventions.dimensions import by_name, direction_of
-from diffsim.records.conventions.variables import Variable, Variables, is_count
+from diffsim.records.conventions.records import even_spacing
+from diffsim.records.conventions.variables import Variable, Variables, is_count, is_of_time
 from diffsim.typing import Array
+
+EVENLY = 1e-3
+"""Numbers rise evenly if no step is off the mean by more than this part of it: files have times of few digits."""
 
 
 def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[str, list[str]]:
@@ -35,10 +39,41 @@ def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[st
             group = group.rpartition("/")[0]
         if not alike and by_name(axis) == "t":
             alike = [each for each in variables.names if each != name and is_times(each)]  # "t/ms" has no group
+            alike = alike or [each for each in variables.names if each != name and _has_times(variables, each)]
         own = [each for each in alike if each.rpartition("/")[2] == axis]
         if own or alike:
             out[axis] = own or alike
     return out
+
+
+def unnamed_coordinates(variables: Variables, name: str, axes: Sequence[str]) -> tuple[str, ...]:
+    """The arrays beside a field, or a series, that may be its coordinates, though neither name nor unit says so: one along each dimension.
+
+    They are lists whose numbers rise or fall evenly, but for numbers of cells or rows from 0 or 1.
+
+    Args:
+        variables: of the file.
+        name: of the field.
+        axes: names of the axes of the grid.
+    """
+    field = _read(variables, name)
+    if field is None or field.values.ndim != len(axes):
+        return ()
+    lengths: dict[str, int] = {}
+    for each in variables.names:
+        place = None if each == name else _read(variables, each)
+        if place is None or place.values.ndim != 1 or len(place.values) < 3 or place.unit or is_count(place):
+            continue
+        rising = place.values if len(axes) == 1 or place.values[-1] > place.values[0] else place.values[::-1]
+        if even_spacing(rising, EVENLY) is not None:
+            lengths[each] = len(place.values)
+    out: list[str] = []
+    for n in field.values.shape:
+        own = next((each for each, length in lengths.items() if length == n and each not in out), None)
+        if own is None:
+            return ()
+        out.append(own)
+    return tuple(out)
 
 
 def likely_coordinates(variables: Variables, name: str, values: Array, axes: Sequence[str]) -> tuple[str, ...]:
@@ -53,9 +88,17 @@ def likely_coordinates(variables: Variables, name: str, values: Array, axes: Seq
         axes: names of the axes of the grid.
 
     Raises:
-        DataError: several arrays may be the coordinates of an axis, or some axes have none.
+        DataError: several arrays may be the coordinates of an axis, or some axes have none, or arrays of other names may be coordinates.
     """
     where, alike = f"{variables.where}, {name_shown(name)}", named_alike(variables, name, axes)
+    if not alike and (unnamed := unnamed_coordinates(variables, name, axes)):
+        which, series = " and ".join(map(name_shown, unnamed)), by_name(axes[0]) == "t"
+        what, run = ("times", "rise") if series else ("coordinates", "rise or fall")
+        remedy = f'give coordinates = ["{unnamed[0]}"]' if len(axes) == 1 else f"name those along {', '.join(axes)} by coordinates"
+        raise DataError(
+            f"{where}: expected {what} under names that mean them, or none, found {which}, whose numbers {run} evenly as {what} do; "
+            f"if they are, {remedy}, else leave {which} out of the file"
+        )
     if not alike or values.ndim != len(axes):
         return ()
     read = {each: place for each in itertools.chain(*alike.values()) if (place := _read(variables, each)) is not None}
@@ -97,9 +140,11 @@ def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequen
     along: dict[str, Variable] = {}
     for each in variables.names:
         last = each.rpartition("/")[2]
+        if each == name or each.rpartition("/")[0] != group:
+            continue
         meant = next((axis for axis in axes if _means(last, axis)), None)
-        other = meant is None or each == name or each.rpartition("/")[0] != group
-        place = None if other else _read(variables, each)  # a file may have fields that are too large to read them all
+        meant = meant or next((axis for axis in axes if by_name(axis) == "t" and _has_times(variables, each)), None)
+        place = None if meant is None else _read(variables, each)  # a file may have fields that are too large to read them all
         if meant is None or place is None:
             continue
         if place.axes == (dimension,) and len(place.values) > 1 and not _is_number_of_cells(place, meant):
@@ -118,6 +163,12 @@ def _means(name: str, axis: str) -> bool:
     if by_name(axis) == "t" and is_times(name):
         return True
     return name.lower() == axis.lower() or (by_name(name) != "" and by_name(name) == by_name(axis))
+
+
+def _has_times(variables: Variables, name: str) -> bool:
+    """True if an array has times by what it holds, whatever its name: a list of dates, or of numbers with a unit of time."""
+    place = _read(variables, name)
+    return place is not None and place.values.ndim == 1 and is_of_time(place)
 
 
 def _is_number_of_cells(place: Variable, axis: str) -> bool:

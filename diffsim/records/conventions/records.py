@@ -231,11 +231,11 @@ def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
         raise DataError(f"{where}: expected no {names[0]} for {what}, where it means nothing, found one; drop {' and '.join(names)}")
 
 
-def even_spacing(times: Array) -> float | None:
-    """The time between samples, s; None: they are not evenly spaced, or there is only one."""
+def even_spacing(times: Array, part: float = EVEN) -> float | None:
+    """The time between samples, s; None: they are not evenly spaced to this part of it, or there is only one."""
     steps = np.diff(times)
     mean = float(np.mean(steps)) if len(steps) else 0.0
-    return mean if len(steps) and np.max(np.abs(steps - mean)) <= EVEN * mean else None
+    return mean if len(steps) and np.max(np.abs(steps - mean)) <= part * mean else None
 
 
 def distances(times: Array) -> str:

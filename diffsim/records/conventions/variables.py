@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base.messages import name_shown, path_shown, shown
+from diffsim.base.quantities.units import factor
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import DataError
-from diffsim.records.conventions.clock import of_dates
+from diffsim.records.conventions.clock import SINCE, of_dates
 from diffsim.typing import Array
 
 NUMBER = 8
@@ -81,9 +82,9 @@ def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any
     return Variable(values, stated, axes, texts["standard_name"], texts["axis"], texts["positive"], texts["calendar"], formula)
 
 
-def dated(values: npt.NDArray[np.generic], axes: tuple[str, ...], what: str) -> Variable:
-    """An array of dates, as seconds."""
-    clock = of_dates(values, what)
+def dated(values: npt.NDArray[np.generic], axes: tuple[str, ...], what: str, names: Sequence[str] = ()) -> Variable:
+    """An array of dates, as seconds. Its names may say their zone."""
+    clock = of_dates(values, what, names)
     return Variable(clock.times, "s", axes, epoch=clock.epoch)
 
 
@@ -220,6 +221,17 @@ def is_count(variable: Variable) -> bool:
     """True if numbers without a unit are those of entries, from 0 or 1."""
     at = variable.values
     return not variable.unit and at.ndim == 1 and at[:1].tolist() in ([0.0], [1.0]) and bool((np.diff(at) == 1).all())
+
+
+def is_of_time(variable: Variable) -> bool:
+    """True if numbers are times by their type or their unit: dates, timedelta64, "hours since 2011-03-11", or seconds."""
+    unit = variable.unit.partition(SINCE)[0].strip()
+    if variable.epoch is not None or variable.typed or not unit:
+        return variable.epoch is not None or variable.typed
+    try:
+        return factor(unit, "s") > 0
+    except DataError:  # a unit of something else
+        return False
 
 
 def listed(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,23 @@ from diffsim.base.messages import name_shown, path_shown, reason_shown, shown
 from diffsim.base.quantities.named import require_stated
 from diffsim.base.quantities.units import conversion, differences_in, factor, is_unit
 from diffsim.errors import DataError
-from diffsim.records.conventions.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
+from diffsim.records.conventions.arrays import is_name_of_receivers
+from diffsim.records.conventions.clock import Clock, begins_with_date, of_dates, of_numbers
 from diffsim.records.conventions.places import units_of
 from diffsim.records.conventions.records import Layout, Records, on_one_clock, refuse, require_step
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, dated, listed, require_no_other_unit
+from diffsim.records.formats.date_columns import by_blanks, is_clock, joined, times_of
 from diffsim.typing import Array, IntArray
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
 SHOT = "shot"
+QUALITY = frozenset(
+    {"sigma", "std", "stddev", "deviation", "deviations", "uncertainty", "flag", "flags", "qc", "quality", "weight", "weights"}
+)
+"""Last words of names of columns that say how good others are, in small letters."""
+_LAST_WORD = re.compile(r"[\s_]+")
 _UNIT = re.compile(r"(.*[^\s])\s*(?:\[([^\[\]]+)\]|\(([^()]+)\))")
 _DIGITS = tuple(".0123456789")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
@@ -46,6 +53,7 @@ class Table:
         where: the file, for messages.
         units: name of a column -> the unit in brackets behind it.
         comma: whether numbers have decimal commas.
+        days: name of a column of days -> that of the clocks beside it, which has the dates of both; none: there are no such two.
     """
 
     columns: Mapping[str, list[str]]
@@ -53,6 +61,7 @@ class Table:
     where: str
     units: Mapping[str, str]
     comma: bool = False
+    days: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -73,7 +82,9 @@ class Table:
             raise DataError(f"{where}: expected a line of names and at least one row, found {len(rows)} lines; add them")
         split = max(",;\t", key=rows[0][1].count)
         cells: list[list[str]] = []
-        reader = csv.reader((line for _, line in rows), delimiter=split, strict=True)
+        texts = [" ".join(line.split()) for _, line in rows] if by_blanks([line for _, line in rows[:2]]) else None
+        split = " " if texts else split
+        reader = csv.reader(texts or (line for _, line in rows), delimiter=split, strict=True)
         try:
             for row in reader:
                 number = rows[len(cells)][0]
@@ -101,8 +112,8 @@ class Table:
             if len(row) != len(names):
                 raise DataError(f"{where}, line {number}: expected {len(names)} cells, as the first line has, found {len(row)}; correct it")
         units = {name: unit for name, unit in stated if unit}
-        texts = {name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}
-        return cls(texts, numbers, where, units, split != "," and any(map(_has_decimal_comma, texts.values())))
+        columns, days = joined({name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)})
+        return cls(columns, numbers, where, units, split != "," and any(map(_has_decimal_comma, columns.values())), days)
 
     def text(self, name: str, key: str) -> list[str]:
         """The texts of a column, which the user may name by a key.
@@ -139,8 +150,18 @@ class Table:
         return column
 
     def named(self, name: str) -> str:
-        """The name of a column that the user may give with its unit."""
-        return name if name in self.columns else _name_and_unit(name)[0]
+        """The name of a column that the user may give with its unit, or by that of its days."""
+        own = name if name in self.columns else _name_and_unit(name)[0]
+        return self.days.get(own, own)
+
+    def dated(self, name: str) -> bool:
+        """True if a column has dates."""
+        return begins_with_date(self.columns[self.named(name)][0])
+
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """The names that a column has in the file: of days and clocks, both."""
+        own = self.named(name)
+        return (own, *(day for day, clock in self.days.items() if clock == own))
 
     def unit(self, name: str) -> str:
         """The unit of a column; "": it states none.
@@ -174,9 +195,9 @@ class Table:
             stated: the unit that the user states; None: that of the column, else s.
         """
         texts, what = self.text(name, "times"), f"{self.where}, column {name_shown(name)}"
-        if is_date(texts[0]) or date_remedy(texts[0]):
+        if self.dated(name):
             require_no_other_unit(False, "time_unit", stated, what, dates=True)
-            return of_dates(texts, what)
+            return of_dates(texts, what, self.names_of(name))
         own = self.unit(name) if stated is None else ""
         return of_numbers(self.numbers(name, "times"), own, stated, what, name=self.named(name))
 
@@ -203,6 +224,10 @@ class Table:
                 remedy = f"write {text.replace(',', '')}, or {text.replace(',', '.', 1)} if the comma is a decimal one"
             elif _DECIMAL_COMMA.fullmatch(text):
                 remedy = "write a decimal point, or semicolons between the columns"
+            elif is_clock(text):
+                remedy = "add a column of days to these clocks, or write dates such as 2011-03-11T05:46:23Z, or seconds"
+            elif begins_with_date(text):
+                remedy = f'leave this column out, or give times = "{name}" if it has the times'
             raise DataError(
                 f"{self.where}, line {line}, column {name_shown(name)}: expected a number, found {shown(text)}; {remedy}"
             ) from None
@@ -222,8 +247,8 @@ class Columns(Variables):
     def read(self, name: str) -> Variable:
         """The numbers of a column, NaN in a gap, or its dates in seconds."""
         texts, what = self._table.columns[name], f"{self.where}, column {name_shown(name)}"
-        if is_date(texts[0]) or date_remedy(texts[0]):
-            return dated(np.array(texts, object), ("",), what)
+        if self._table.dated(name):
+            return dated(np.array(texts, object), ("",), what, self._table.names_of(name))
         return Variable(self._table.numbers(name, "key", gaps=True), self._table.unit(name), ("",))
 
 
@@ -245,7 +270,7 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     refuse(layout, path_shown(path), "a CSV file", ("order", "shape"))
     table = Table.read(path)
     receiver = layout.receiver or "receiver"
-    name = layout.times or next((name for name in WORDS if name in table.columns), WORDS[0])
+    name = layout.times or times_of(table.columns, table.where)
     clock = table.clock(name, layout.time_unit)
     require_step(clock.times, layout.dt, table.where)
     if layout.receiver is not None or receiver in table.columns:
@@ -294,6 +319,8 @@ def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
                 f"{table.where}: expected a column for each receiver, found that {what} = {name_shown(name)} is asked for; write a row for "
                 "each sample, with the columns time, receiver and value"
             )
+    if layout.values is None:
+        _require_receivers(table, column, names, layout)
     if not names:
         raise DataError(f"{table.where}: expected a column for each receiver beside {name_shown(column)}, found none; add them")
     values = np.stack([table.numbers(name, "values", gaps=True) for name in names], axis=1)
@@ -302,6 +329,31 @@ def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
     if layout.values is not None:  # the name of a quantity, so the receiver has that of its file
         names = (Path(table.where).stem,)
     return Records(values[order], clock.times[order], names, None, unit, where=table.where, epoch=clock.epoch)
+
+
+def _require_receivers(table: Table, times: str, names: Sequence[str], layout: Layout) -> None:
+    """Refuse columns that would be taken for receivers, and whose names mean something else: names of receivers, their places, or the
+    quality of values."""
+    beside = f"{table.where}: expected a column for each receiver beside {name_shown(times)}, found"
+    owners = [name for name in names if is_name_of_receivers(name) and len(names) > 1 and not _measured(table.columns[name])]
+    if owners:
+        raise DataError(
+            f'{beside} {name_shown(owners[0])}, which has receivers; give receiver = "{owners[0]}" if there is a row for each sample, or '
+            "leave it out"
+        )
+    places = [name for name in layout.places if name in names] if _has(table, layout.places) and len(names) > len(layout.places) else []
+    others = places or [name for name in names if _LAST_WORD.split(name)[-1].lower() in QUALITY]
+    if others:
+        raise DataError(
+            f"{beside} {' and '.join(map(name_shown, others))}, which the name says to be something else; leave "
+            f"{'it' if len(others) == 1 else 'them'} out, or give values, the column of one receiver"
+        )
+
+
+def _measured(texts: Sequence[str]) -> bool:
+    """True if a column has numbers, some of them with a fraction, or gaps alone."""
+    there = [text for text in texts if text.lower() not in GAPS]
+    return all(map(_is_number, there)) and not all(text.isdecimal() for text in there)
 
 
 def _one_unit(table: Table, names: Sequence[str], values: Array, layout: Layout) -> tuple[str, Array]:

@@ -70,7 +70,7 @@ class Hdf5File(Variables):
                 attributes = {key: item.attrs[key] for key in item.attrs if key in USED or key.lower() in DESCRIPTIONS}
                 axes = tuple(_label(item, axis) for axis in range(raw.ndim))
                 if raw.dtype.kind in "OSU" and raw.size and all(_may_be_date(value) for value in raw.ravel()):
-                    return dated(raw, axes, what)
+                    return dated(raw, axes, what, (name,))
                 fill = _own_fill(item, raw)
                 values = unpacked(raw, attributes, what, default_fill=NETCDF in file.attrs)
             except (OSError, ValueError, TypeError, RuntimeError) as error:

@@ -88,7 +88,7 @@ class NumpyFile(Variables):
         values, what = load_array(self.path, name, kinds="iufmM"), f"{self.where}, {name_shown(name)}"
         axes = ("",) * values.ndim
         if values.dtype.kind == "M":
-            return dated(values, axes, what)
+            return dated(values, axes, what, (name,))
         if values.dtype.kind == "m":
             return Variable(seconds_of(values, what), "s", axes, typed=True)
         return Variable(numbers(values, what), "", axes)

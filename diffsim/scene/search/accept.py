@@ -94,8 +94,8 @@ def _of_records(accept: Accept, state: str, every: Sequence[Fit]) -> list[Line]:
 
 
 def _who(number: int, names: Sequence[str]) -> str:
-    """A receiver in the name of a line."""
-    return f"{number + 1}, {names[number]}" if number < len(names) and names[number] else f"{number + 1}"
+    """A receiver in the name of a line: its number from 0, as in `drop` and in messages, and its name where that is another."""
+    return f"{number}, {names[number]}" if number < len(names) and names[number] not in ("", f"{number}") else f"{number}"
 
 
 def _noise(fit: Fit) -> str:

@@ -18,7 +18,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.conventions.dimensions import settled
 from diffsim.records.conventions.fills import ALIKE, fill_shown, fill_value
-from diffsim.records.conventions.likely import likely_coordinates, named_alike
+from diffsim.records.conventions.likely import likely_coordinates, named_alike, unnamed_coordinates
 from diffsim.records.conventions.places import wrapped_field
 from diffsim.records.conventions.variables import require_no_other_unit
 from diffsim.records.fields import Gridded, read_field
@@ -69,7 +69,9 @@ def _is_placed(part: DataFile, grid: Grid) -> bool:
     """True if an archive of NumPy has arrays that its names say are the coordinates of the field."""
     try:
         arrays = NumpyFile.open(path_of("path", part.path))
-        if part.key not in arrays.names or not named_alike(arrays, part.key, grid.axes):
+        if part.key not in arrays.names:
+            return False
+        if not named_alike(arrays, part.key, grid.axes) and not unnamed_coordinates(arrays, part.key, grid.axes):
             return False
         values = arrays.read(part.key).values
     except DataError:  # whoever reads the field says it

@@ -32,6 +32,10 @@ _NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*")
 STATES = ("data", "receivers")
 """Sections with a table for each state; others have one for each name."""
 
+ALONG_AXES = "max_length=3"
+"""What the field of a list with an entry for each axis says of its length."""
+OF_AXES = ("axes", "units")
+"""Lists of texts with an entry for each axis."""
 EXPECTED: Mapping[str, str] = {
     "int_type": "an integer",
     "int_from_float": "an integer",
@@ -143,6 +147,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
     if problem["type"] == "tuple_type" and remedy == "correct the value" and type(problem["input"]) in (int, float, str):
         entry = shown(str(problem["input"]) if of_texts else problem["input"])
         remedy = f"write [{entry}]" if len(entry) <= MOST_LETTERS else "put it into brackets"
+        if field is not None and (ALONG_AXES in str(field) or name in OF_AXES):
+            remedy += ", with as many entries as the grid has axes"
     if expected == "a table":
         table = _kind_at(kind, problem["loc"])
         section, _, name = key.rpartition(".")

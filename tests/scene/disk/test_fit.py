@@ -70,14 +70,22 @@ def test_a_run_has_the_fit_of_each_receiver(tmp_path: Path) -> None:
         assert outcome.accepted[number].value == fit.variance_reduction
         assert outcome.accepted[7 + number].value == pytest.approx(pair.at(number).over_noise)
     names = [line.name for line in outcome.accepted]
-    assert names[0] == "variance reduction of eta, receiver 1" and names[6] == "peak of eta, mean over its receivers"
+    count = len(outcome.fits["eta"])
+    for first, quantity in enumerate(("variance reduction of eta", "lag of eta", "", "residual over noise of eta")):
+        for number in range(count if quantity else 0):  # as `drop` and messages count
+            assert names[first * count + number - (first > 2) * (count - 1)] == f"{quantity}, receiver {number}"
+    assert names[6] == "peak of eta, mean over its receivers"
     assert names[10] == "largest size of the lag of eta over its receivers"
     assert outcome.accepted[10].value == max(abs(fit.lag) for fit in outcome.fits["eta"])
     assert len(names) == 11 and all(line.passed for line in outcome.accepted)
     outcome.save(tmp_path)
     assert Outcome.load(tmp_path).fits == outcome.fits
     ((state, rows),) = fitted(outcome)
-    assert state == "eta" and rows[2][2] == f"{outcome.fits['eta'][2].variance_reduction:.3f}"
+    assert (
+        state == "eta"
+        and [row[0] for row in rows] == [f"{number}" for number in range(count)]
+        and rows[2][2] == f"{outcome.fits['eta'][2].variance_reduction:.3f}"
+    )
 
 
 def test_the_noise_of_a_record_is_the_part_that_no_prediction_explains() -> None:

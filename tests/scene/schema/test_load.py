@@ -143,6 +143,27 @@ def test_each_problem_is_named(tmp_path, changes, expected, remedy):
     assert "\n" not in str(caught.value)
 
 
+BOX = {"lower": [0.0, 0.0], "upper": [50.0, 50.0], "amplitude": 1.0}
+PER_AXIS: list[tuple[str, dict[str, object], object]] = [
+    ("grid.origin", {"grid__origin": 10.0}, 10.0),
+    ("grid.axes", {"grid__axes": "x"}, "x"),
+    ("grid.units", {"grid__units": "m"}, "m"),
+    ("unknowns.c.start.boxes[0].lower", {"unknowns__c__start": {"boxes": [{**BOX, "lower": 1.0}]}}, 1.0),
+    ("unknowns.c.start.boxes[0].upper", {"unknowns__c__start": {"boxes": [{**BOX, "upper": 60.0}]}}, 60.0),
+]
+
+
+@pytest.mark.parametrize(("key", "changes", "entry"), PER_AXIS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_number_for_all_axes_is_no_list_of_one(tmp_path, key, changes, entry):
+    """A list of one alone would be the next error."""
+    path = tmp_path / "bad.toml"
+    path.write_text(as_toml(tables(ACOUSTIC, **changes)))
+    with pytest.raises(SceneError) as caught:
+        Scene.load(path)
+    found = f"'{entry}'" if isinstance(entry, str) else entry
+    assert str(caught.value) == f"{key}: expected a list, found {found}; write [{found}], with as many entries as the grid has axes"
+
+
 def test_every_problem_has_its_line(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text(as_toml(tables(ACOUSTIC, time__dt=-1.0, optimise__iteration=5)))

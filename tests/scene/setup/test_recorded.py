@@ -244,7 +244,7 @@ MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "zero": (put((1, EVERY, 3), 0.0), {}, 'shot 1, trace 3: expected a signal, found zeros only; drop = ["1:3"], or allow = ["zero"]'),
     "inf": (put((0, 4, 2), np.inf), {}, "shot 0, trace 2: expected numbers, or gaps as NaN, found inf at 0.008 s"),
     "gaps only": (put((0, EVERY, 2), np.nan), {}, "shot 0, trace 2: expected samples, found gaps only"),
-    "clipped": (put((0, slice(3, 8), 2), 99.0), {}, "shot 0, trace 2: expected a trace that is not clipped"),
+    "clipped": (put((0, slice(3, 8), 2), 87.0), {}, "shot 0, trace 2: expected a trace that is not clipped"),
     "clock": (
         sized(),
         {"start": 0.06},

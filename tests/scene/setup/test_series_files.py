@@ -107,7 +107,8 @@ MEANT = [
     "time_utc",
     "Time [UTC]",
 ]
-NOT_MEANT = ["obs time", "when", "release date time", "Zeit", "time step"]
+UNUSUAL = ["obs time", "when", "release date time", "Zeit", "time step", "x"]
+"""Names that mean no times by themselves; the dates under them do."""
 
 
 def csv_levels(path: Path, name: str, times: list[Any], levels: list[Any]) -> Path:
@@ -116,17 +117,24 @@ def csv_levels(path: Path, name: str, times: list[Any], levels: list[Any]) -> Pa
     return path.with_suffix(".csv")
 
 
-@pytest.mark.parametrize("name", [*MEANT, *NOT_MEANT])
-def test_columns_of_dates_are_known_by_the_names_that_tide_gauges_give_them(tmp_path: Path, name: str) -> None:
-    path = csv_levels(tmp_path / "tide", name, STAMPS, LEVELS.tolist())
+@pytest.mark.parametrize("name", [*MEANT, *UNUSUAL])
+def test_columns_of_dates_are_times_by_their_names_or_by_their_dates(tmp_path: Path, name: str) -> None:
     expected = 0.2 + 1e-3 * STEPS.coordinates(0)
-    if name in MEANT:
-        np.testing.assert_allclose(series(path, start=START), expected, rtol=1e-9)
-        return
-    for keys, words in (({"start": START}, "expected times in .* for start"), ({}, "a number for each of 40 time steps, .* 39 numbers")):
-        with pytest.raises(SceneError, match=words + r'.*no.* name that means times; name them, such as coordinates = \["NAME"\]'):
-            series(path if keys else csv_levels(tmp_path / "long", name, STAMPS[:-1], LEVELS.tolist()[:-1]), **keys)
+    path = csv_levels(tmp_path / "tide", name, STAMPS, LEVELS.tolist())
+    np.testing.assert_allclose(series(path, start=START), expected, rtol=1e-9)
     np.testing.assert_allclose(series(path, start=START, coordinates=[name]), expected, rtol=1e-9)
+    with pytest.raises(SceneError, match=r"expected start, the date at which the run starts, for the dates of"):
+        series(path)  # a row for each time step would be another series
+
+
+@pytest.mark.parametrize("count", [39, 40])
+def test_two_columns_of_dates_are_asked_for(tmp_path: Path, count: int) -> None:
+    rows = [f"{stamp}, {stamp}, {level}" for stamp, level in zip(STAMPS[:count], LEVELS[:count].tolist(), strict=True)]
+    (tmp_path / "two.csv").write_text("\n".join(["issued, valid, level", *rows]))
+    with pytest.raises(SceneError, match=r"expected one array of coordinates along time, found issued and valid; name one"):
+        series(tmp_path / "two.csv", start=START)
+    expected = 0.2 + 1e-3 * STEPS.coordinates(0)
+    np.testing.assert_allclose(series(tmp_path / "two.csv", start=START, coordinates=["valid"], extend="edge"), expected, atol=0.05)
 
 
 @pytest.mark.parametrize("name", ["Date Time", "time (s)"])

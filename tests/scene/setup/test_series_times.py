@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -80,14 +81,58 @@ def test_dates_take_no_unit(tmp_path: Path, name: str, write: str) -> None:
         read_records(records, Layout(times=name, time_unit="h"))
 
 
+OTHERS = {"noise": np.cos(np.arange(40.0)), "numbers from 0": np.arange(40.0), "numbers from 1": np.arange(1.0, 41.0), "squares": RUN**2}
+"""Arrays beside a series that are not its times."""
+
+
 @pytest.mark.parametrize("name", ["dt_min", "tau_d", "other", "h", "mean_h", "water_d"])
-def test_other_arrays_are_no_times(tmp_path: Path, name: str) -> None:
-    np.testing.assert_array_equal(read(npz(tmp_path, name, 7.0 * np.arange(40), level(RUN))), level(RUN))
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_arrays_are_no_times(tmp_path: Path, name: str, kind: str) -> None:
+    np.testing.assert_array_equal(read(npz(tmp_path, name, OTHERS[kind], level(RUN))), level(RUN))
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("name", ["zeit", "elapsed", "obs", "clock"])
+@pytest.mark.parametrize("step", [0.25, 7.0])
+def test_numbers_that_rise_as_times_do_are_asked_for(tmp_path: Path, name: str, step: float, write: str) -> None:
+    """Of a series with as many rows as steps, each would else be the number of a step."""
+    path = WRITERS[write](tmp_path, name, (3.0 + step * np.arange(40)).round(3), level(RUN))
+    with pytest.raises(
+        SceneError, match=rf'found {name}, whose numbers rise evenly as times do; .* coordinates = \["{name}"\], else leave'
+    ):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64", "seconds since 2011-03-11", "min"])
+def test_times_of_a_series_are_known_by_what_they_are(tmp_path: Path, kind: str) -> None:
+    """Under any name, also where there are as many rows as steps: every second value is that of a step."""
+    half, start = 0.5 * RUN, {} if kind in ("timedelta64", "min") else {"start": "2011-03-11T00:00:00Z"}
+    if kind.endswith("64"):
+        stamps = (1e6 * half).round().astype("timedelta64[us]")
+        path = npz(tmp_path, "zeit", stamps + np.datetime64("2011-03-11") if kind == "datetime64" else stamps, level(half))
+    else:
+        path = tmp_path / "s.nc"
+        with netCDF4.Dataset(path, "w") as file:
+            file.createDimension("n", 40)
+            file.createVariable("zeit", "f8", ("n",))[:] = half / 60 if kind == "min" else half
+            file["zeit"].units = kind
+            file.createVariable("level", "f8", ("n",))[:] = level(half)
+    read_at_steps = ds.scene.field_on_grid(path, STEPS, "m", key="level", extend="edge", **start)
+    np.testing.assert_allclose(read_at_steps[:20], level(RUN[:20]), rtol=1e-9)
+    assert not np.allclose(read_at_steps, level(half))
+
+
+@pytest.mark.parametrize("name", ["when", "obs"])
+def test_a_step_of_records_agrees_with_dates_of_any_name(tmp_path: Path, name: str) -> None:
+    dates = np.datetime64("2011-03-11") + (1e6 * 7.0 * RUN).astype("timedelta64[us]")
+    np.savez(tmp_path / "r.npz", values=level(RUN), **{name: dates})
+    with pytest.raises(DataError, match=f"{name}: expected no dt beside the times of the file"):
+        read_records(tmp_path / "r.npz", Layout(dt=0.5))
 
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_a_time_unit_needs_times(tmp_path: Path, write: str) -> None:
-    path = WRITERS[write](tmp_path, "other", 7.0 * np.arange(40), level(RUN))
+    path = WRITERS[write](tmp_path, "other", OTHERS["noise"], level(RUN))
     with pytest.raises(SceneError, match="expected times for time_unit = 'min', found none"):
         read(path, time_unit="min")
     with pytest.raises(SceneError, match="time_unit: expected none for a field that is constant in time, found min; drop it"):
