@@ -184,7 +184,7 @@ class Accept(Model):
             over the receivers, of a lag the largest size.
         within: cells that count, for "correlation", "relative_error", "total" and "distance"; none: the free cells.
         at_least: least value that passes.
-        at_most: greatest value that passes; one of the two limits is needed.
+        at_most: greatest value that passes; one of the two limits is needed. Alone it is a limit for the size of each lag.
     """
 
     quantity: Literal[

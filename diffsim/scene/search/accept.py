@@ -76,9 +76,11 @@ def _of_records(accept: Accept, state: str, every: Sequence[Fit]) -> list[Line]:
     """Lines of a figure of fit: one, or one for each receiver. Mostly noise does not judge: no prediction fits it."""
     name, names = accept.quantity.replace("_", " "), [fit.name for fit in every]
     if accept.each is not None:
-        lines = []
+        lines, by_size = [], accept.quantity == "lag" and accept.at_least is None  # one that is early is no better than one that is late
         for number, fit in enumerate(every):
-            called, value = f"{name} of {state}, receiver {_who(number, names)}", float(getattr(fit, accept.quantity))
+            value = float(getattr(fit, accept.quantity))
+            value, called = (abs(value), f"size of the {name}") if by_size else (value, name)
+            called = f"{called} of {state}, receiver {_who(number, names)}"
             line = _line(accept, called, value, _ceiling(accept, fit))
             lines.append(replace(line, passed=None, needed=False, note=_noise(fit)) if fit.is_noise else line)
         return lines

@@ -10,9 +10,10 @@ import pytest
 
 from diffsim.errors import SceneError
 from diffsim.report.tables import fitted
-from diffsim.scene.disk.fit import fits
+from diffsim.scene.disk.fit import Fit, fits
 from diffsim.scene.disk.outcome import Outcome
-from diffsim.scene.search.accept import judge
+from diffsim.scene.schema.search_keys import Accept
+from diffsim.scene.search.accept import _of_records, judge
 from tests.scene.tiny import WAVE, scene
 
 TIMES = np.arange(0.0, 100.0, 0.5)
@@ -101,6 +102,19 @@ def test_the_noise_of_a_record_is_the_part_that_no_prediction_explains() -> None
         assert fit.is_noise == (size >= 1.0)
     assert fits(data, truth, times)[0].noise is None and not fits(data, truth, times)[0].is_noise
     assert fits(np.full_like(data, np.nan), truth, times, deviation=0.1)[0].is_noise
+
+
+@pytest.mark.parametrize("lag", [-60.0, -20.0, -1.0, 0.0, 1.0, 20.0, 60.0, float("nan")])
+def test_a_lag_is_judged_by_its_size_unless_both_limits_say_otherwise(lag: float) -> None:
+    every = [Fit("", 0.9, lag, 1.0, None), Fit("", 0.9, 0.5, 1.0, None)]
+
+    def passed(**limits: object) -> bool:
+        lines = _of_records(Accept.model_validate({"quantity": "lag"} | limits), "eta", every)
+        assert all("size of the lag of eta" in line.name for line in lines) == ("at_least" not in limits)
+        return all(line.passed for line in lines)
+
+    assert passed(at_most=20.0) == passed(each="receiver", at_most=20.0) == (abs(lag) <= 20.0)
+    assert passed(each="receiver", at_least=-5.0, at_most=20.0) == (-5.0 <= lag <= 20.0)
 
 
 def test_records_of_noise_alone_do_not_judge() -> None:
