@@ -190,7 +190,7 @@ class Batch(Rebuilt, Summary):
         """Solve forward, and prepare the reverse sweep; see `Simulation.vjp`."""
         steps, inputs = check_steps(steps), self._named(inputs, steps)
         joint_inputs = self._together(inputs, steps)
-        shared = {name for name, value in inputs.items() if is_function(value) or np.ndim(value) == len(self.input_shape(name, steps))}
+        shared = {name for name, value in inputs.items() if is_function(value) or np.ndim(value) <= len(self.input_shape(name, steps))}
         joint, pull = self._all.vjp(joint_inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         solution = self._apart(joint)
         parts = ({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution))
