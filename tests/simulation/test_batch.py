@@ -130,13 +130,20 @@ def test_what_runs_share_has_the_sum_of_their_gradients() -> None:
 class Media(ds.Equation):
     """Diffusion with inputs of all shapes. Of `kappa` and `s` one number may stand for all cells."""
 
-    grid, dt = ds.Grid((5, 6), spacing=1.0), 0.1
-    states = {"T": ds.Variable("mirror")}
-    parameters = {"kappa": ds.Variable("mirror"), "s": ds.Variable("mirror"), "g": ds.Variable(axes=()), "row": ds.Variable(axes=(1,))}
     uniform = ("kappa", "s")
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((5, 6), spacing=1.0), 0.1
+        self.states = {"T": ds.Variable("mirror")}
+        self.parameters = {"kappa": ds.Variable("mirror"), "s": ds.Variable("mirror")}
+        self.parameters |= {"g": ds.Variable(axes=()), "row": ds.Variable(axes=(1,))}
 
     def step(self, T: Symbol, kappa: Symbol, s: Symbol, g: Symbol, row: Symbol) -> dict[str, Symbol]:
         return {"T": T + self.dt * (kappa * laplacian(T) + s * T * T - g * row * T)}
+
+
+def _constant(values: np.ndarray, *_: np.ndarray) -> np.ndarray:
+    return values
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -149,14 +156,12 @@ def test_gradients_have_the_shape_of_one_run_or_of_each(number: int) -> None:
         ways = ["array", "runs"] + ["number"] * 2 * (name in Media.uniform) + ["function"] * (name == "T")
         shape, way = simulation.input_shape(name, 2), rng.choice(ways)
         values = rng.uniform(0.2, 0.8, (runs, *shape) if way == "runs" else () if way == "number" else shape)
-        inputs[name] = (lambda *_, values=values: values) if way == "function" else values
+        inputs[name] = partial(_constant, values) if way == "function" else values
         for k, one in enumerate(each):
             one[name] = values[k] if way == "runs" else values
-    weights = rng.standard_normal((runs, *Media.grid.shape))
-    _, gradient = ds.Batch(simulation, runs).value_and_grad(lambda end: (weights * end.final["T"]).sum(), inputs, 2)
-    alone = [
-        simulation.value_and_grad(lambda end, w=w: (w * end.final["T"]).sum(), one, 2)[1] for w, one in zip(weights, each, strict=True)
-    ]
+    weights = rng.standard_normal((runs, 5, 6))
+    gradient = ds.Batch(simulation, runs).vjp(inputs, 2)[1](ds.Solution({"T": weights}))
+    alone = [simulation.vjp(one, 2)[1](ds.Solution({"T": w})) for w, one in zip(weights, each, strict=True)]
     for name, bar in gradient.items():
         bars = [one[name] for one in alone]
         apart = not callable(inputs[name]) and np.ndim(inputs[name]) > np.ndim(bars[0])
