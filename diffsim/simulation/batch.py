@@ -51,7 +51,7 @@ class Batch(Rebuilt, Summary):
 
     An input has the shape that the simulation takes, and is then the same in all runs, or one axis of runs before it. Solutions have an
     axis of runs before the others: states (runs, cells), traces (runs, steps + 1, receivers). A gradient has the shape of its input; for
-    an input that all runs share it is the sum over the runs.
+    an input that all runs share it is the sum over the runs. That of a state that is left out has an axis of runs.
 
     Args:
         simulation: one run. It stays as it is, and can be used.
