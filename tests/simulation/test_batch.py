@@ -148,7 +148,7 @@ def _constant(values: np.ndarray, *_: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("number", range(6))
 def test_gradients_have_the_shape_of_one_run_or_of_each(number: int) -> None:
-    """Of inputs that are drawn as a number for all cells, an array, a function, or an array with an axis of runs."""
+    """Inputs are drawn as a number for all cells, an array, a function, or an array with an axis of runs."""
     rng, simulation, runs = np.random.default_rng(number), ds.Simulation(Media(), precision="f64"), 3
     inputs: dict[str, Any] = {}
     each: list[dict[str, Any]] = [{} for _ in range(runs)]

@@ -108,7 +108,7 @@ class Currents(ds.Equation):
 
 @pytest.mark.parametrize("number", range(12))
 def test_sources_without_a_cell_of_the_region_are_refused(number: int) -> None:
-    """At places that are drawn, of regions that are drawn, by linear weights: at the start, where points move, and in a batch."""
+    """Places and regions are drawn, weights are linear: at the start, where points move, and in a batch."""
     rng = np.random.default_rng(number)
     metal = rng.random(tuple(int(n) for n in rng.integers(4, 7, rng.integers(1, 3)))) < 0.3
     metal.flat[rng.integers(metal.size)] = True
