@@ -51,7 +51,7 @@ class Batch(Rebuilt, Summary):
 
     An input has the shape that the simulation takes, and is then the same in all runs, or one axis of runs before it. Solutions have an
     axis of runs before the others: states (runs, cells), traces (runs, steps + 1, receivers). A gradient has the shape of its input; for
-    an input that all runs share it is the sum over the runs.
+    an input that all runs share it is the sum over the runs. That of a state that is left out has an axis of runs.
 
     Args:
         simulation: one run. It stays as it is, and can be used.
@@ -190,7 +190,7 @@ class Batch(Rebuilt, Summary):
         """Solve forward, and prepare the reverse sweep; see `Simulation.vjp`."""
         steps, inputs = check_steps(steps), self._named(inputs, steps)
         joint_inputs = self._together(inputs, steps)
-        shared = {name for name, value in inputs.items() if is_function(value) or np.ndim(value) == len(self.input_shape(name, steps))}
+        shared = {name for name, value in inputs.items() if is_function(value) or np.ndim(value) <= len(self.input_shape(name, steps))}
         joint, pull = self._all.vjp(joint_inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         solution = self._apart(joint)
         parts = ({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution))

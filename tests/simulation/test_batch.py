@@ -13,6 +13,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.checkpoint import Binomial
+from diffsim.expr import Symbol, laplacian
 from diffsim.solvers import Acoustic, Heat
 from diffsim.stepping.trace.batched import why_not_batched
 from tests.cases import CASES, Case
@@ -124,6 +125,49 @@ def test_what_runs_share_has_the_sum_of_their_gradients() -> None:
     for name, bar in total.items():
         if name in ("c", "f"):
             np.testing.assert_allclose(gradient[name], bar, rtol=1e-12, atol=1e-14 * np.abs(bar).max(), err_msg=name)
+
+
+class Media(ds.Equation):
+    """Diffusion with inputs of all shapes. Of `kappa` and `s` one number may stand for all cells."""
+
+    uniform = ("kappa", "s")
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((5, 6), spacing=1.0), 0.1
+        self.states = {"T": ds.Variable("mirror")}
+        self.parameters = {"kappa": ds.Variable("mirror"), "s": ds.Variable("mirror")}
+        self.parameters |= {"g": ds.Variable(axes=()), "row": ds.Variable(axes=(1,))}
+
+    def step(self, T: Symbol, kappa: Symbol, s: Symbol, g: Symbol, row: Symbol) -> dict[str, Symbol]:
+        return {"T": T + self.dt * (kappa * laplacian(T) + s * T * T - g * row * T)}
+
+
+def _constant(values: np.ndarray, *_: np.ndarray) -> np.ndarray:
+    return values
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_gradients_have_the_shape_of_one_run_or_of_each(number: int) -> None:
+    """Inputs are drawn as a number for all cells, an array, a function, or an array with an axis of runs."""
+    rng, simulation, runs = np.random.default_rng(number), ds.Simulation(Media(), precision="f64"), 3
+    inputs: dict[str, Any] = {}
+    each: list[dict[str, Any]] = [{} for _ in range(runs)]
+    for name in simulation.inputs:
+        ways = ["array", "runs"] + ["number"] * 2 * (name in Media.uniform) + ["function"] * (name == "T")
+        shape, way = simulation.input_shape(name, 2), rng.choice(ways)
+        values = rng.uniform(0.2, 0.8, (runs, *shape) if way == "runs" else () if way == "number" else shape)
+        inputs[name] = partial(_constant, values) if way == "function" else values
+        for k, one in enumerate(each):
+            one[name] = values[k] if way == "runs" else values
+    weights = rng.standard_normal((runs, 5, 6))
+    gradient = ds.Batch(simulation, runs).vjp(inputs, 2)[1](ds.Solution({"T": weights}))
+    alone = [simulation.vjp(one, 2)[1](ds.Solution({"T": w})) for w, one in zip(weights, each, strict=True)]
+    for name, bar in gradient.items():
+        bars = [one[name] for one in alone]
+        apart = not callable(inputs[name]) and np.ndim(inputs[name]) > np.ndim(bars[0])
+        expected = np.stack(bars) if apart else sum(bars)
+        assert bar.shape == np.shape(expected), name
+        np.testing.assert_allclose(bar, expected, rtol=1e-13, atol=1e-15, err_msg=name)
 
 
 def test_a_batch_is_an_operation_of_array_programs() -> None:

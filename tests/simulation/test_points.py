@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.ndimage import map_coordinates
 
 import diffsim as ds
+from diffsim.errors import ShapeError
+from diffsim.expr import Symbol
 from diffsim.solvers import Acoustic
 
 DX, DT, STEPS, C = 10.0, 2e-3, 110, 2000.0
@@ -86,3 +92,35 @@ def test_the_gradient_is_certified() -> None:
     )
     inputs = {"c": np.random.default_rng(1).uniform(1500, 2500, grid.shape), "f": np.random.default_rng(2).normal(size=(30, 2))}
     assert ds.certify(simulation, lambda found: (found.traces["p"] ** 2).sum(), inputs, steps=30, seed=3, directions=2).passed
+
+
+class Currents(ds.Equation):
+    """A current in some cells, with sources, beside a field in all."""
+
+    def __init__(self, metal: np.ndarray) -> None:
+        self.grid, self.dt = ds.Grid(metal.shape, spacing=1.0), 0.1
+        self.states = {"e": ds.Variable("mirror"), "j": ds.Variable(region=metal)}
+        self.forcings = ("f",)
+
+    def step(self, e: Symbol, j: Symbol, f: Symbol) -> dict[str, Symbol]:
+        return {"e": e - self.dt * j, "j": j + self.dt * f}
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_sources_without_a_cell_of_the_region_are_refused(number: int) -> None:
+    """Places and regions are drawn, weights are linear: at the start, where points move, and in a batch."""
+    rng = np.random.default_rng(number)
+    metal = rng.random(tuple(int(n) for n in rng.integers(4, 7, rng.integers(1, 3)))) < 0.3
+    metal.flat[rng.integers(metal.size)] = True
+    inside = np.argwhere(metal)[0].astype(float)
+    place = np.where(rng.random(metal.ndim) < 0.5, rng.integers(0, metal.shape), rng.uniform(0, np.array(metal.shape) - 1)).astype(float)
+    lost = map_coordinates(metal.astype(float), place[:, None], order=1)[0] == 0.0
+    fits = ds.Simulation(Currents(metal), sources={"f": [inside]}, receivers={"j": [place], "e": [place]})
+    ways: list[Callable[[], object]] = [
+        partial(ds.Simulation, Currents(metal), sources={"f": [inside, place]}),
+        partial(fits.move, sources={"f": [place]}),
+        partial(ds.Batch, fits, 2, sources={"f": [[inside], [place]]}),
+    ]
+    for way in ways:
+        with pytest.raises(ShapeError, match="outside of the region of j, expected a place inside") if lost else nullcontext():
+            way()

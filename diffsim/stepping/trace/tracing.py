@@ -192,13 +192,18 @@ def trace_series(equation: Equation) -> dict[str, Placed]:
     return series
 
 
+def entered_by(step: TracedStep, forcing: str) -> list[str]:
+    """The states that a forcing enters."""
+    return [state for state, node in step.outputs.items() if forcing in reads([node])]
+
+
 def forcing_location(step: TracedStep, forcing: str) -> Location:
     """The location of a forcing on the cell, which is that of the states that it enters.
 
     Raises:
         ShapeError: it enters states at different locations.
     """
-    locations = {step.states[s].location for s, node in step.outputs.items() if forcing in reads([node])}
+    locations = {step.states[s].location for s in entered_by(step, forcing)}
     if len(locations) > 1:
         raise ShapeError(f"forcing {forcing} enters states at {' and '.join(map(describe, sorted(locations)))}; use a forcing for each")
     return locations.pop() if locations else (0,) * step.grid.ndim
@@ -206,7 +211,7 @@ def forcing_location(step: TracedStep, forcing: str) -> Location:
 
 def forcing_rules(step: TracedStep, forcing: str) -> Rules | None:
     """The boundary rules of the states that a forcing enters; None: they differ."""
-    rules = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
+    rules = [step.states[s].rules for s in entered_by(step, forcing)]
     return rules[0] if rules and all(each == rules[0] for each in rules) else None
 
 
