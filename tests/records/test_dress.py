@@ -369,7 +369,7 @@ def test_a_unit_at_the_end_of_a_name_is_asked_for(name: str, wanted: str, own: s
 @pytest.mark.parametrize("unit", ["°C", "°F", "℃", "℉", "deg C", "degrees F", "Deg. C", "deg_C"])
 @pytest.mark.parametrize("place", ["A", "plate 3", "water_temp", "Temp,"])
 def test_degrees_at_the_end_of_a_name_are_asked_for(tmp_path: Path, unit: str, place: str) -> None:
-    """Of a quantity and of a place: read in K, temperatures would be 273 too low."""
+    """As columns of a quantity and of a place: read in K, temperatures would be 273 too low."""
     own = "degF" if unit[-1] in "F℉" else "degC"
     for of_place in (False, True):
         with pytest.raises(DataError, match=f"whose name ends like {own}, found none"):

@@ -95,7 +95,7 @@ def test_other_arrays_are_no_times(tmp_path: Path, name: str, kind: str) -> None
 @pytest.mark.parametrize("name", ["zeit", "elapsed", "obs", "clock"])
 @pytest.mark.parametrize("step", [0.25, 7.0])
 def test_numbers_that_rise_as_times_do_are_asked_for(tmp_path: Path, name: str, step: float, write: str) -> None:
-    """Of a series with as many rows as steps, each would else be the number of a step."""
+    """A series with as many rows as steps would else be read row by step."""
     path = WRITERS[write](tmp_path, name, (3.0 + step * np.arange(40)).round(3), level(RUN))
     with pytest.raises(
         SceneError, match=rf'found {name}, whose numbers rise evenly as times do; .* coordinates = \["{name}"\], else leave'
