@@ -15,6 +15,7 @@ import numpy as np
 
 from diffsim.base.messages import shown
 from diffsim.boundary.rules import KINDS, Periodic, Place, Rule, Zero
+from diffsim.boundary.wording import alike_here, require_no_names
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array, IntArray
 
@@ -29,6 +30,7 @@ def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
     Raises:
         ParameterError: something that is no rule, or on one side only a rule that joins both.
     """
+    require_no_names("boundary", boundary)
     entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
     single = len(entries) == 1 and entries[0] is boundary
     rules = []
@@ -63,7 +65,7 @@ def _rule(given: Any, what: str) -> Rule:
     kind = KINDS.get(given) if isinstance(given, str) else given if isinstance(given, type) and issubclass(given, Rule) else None
     if kind is not None and isinstance(given, str) and not _needed(kind):
         return kind()
-    hint = "choose" if kind is None else f"write {kind.__name__}({', '.join(_needed(kind))})"
+    hint = alike_here(given, words()) or "choose" if kind is None else f"write {kind.__name__}({', '.join(_needed(kind))})"
     raise ParameterError(
         f"{what} = {shown(given)}, expected one of {', '.join(words())}, or a rule such as Dirichlet(value), or one an axis; {hint}"
     )

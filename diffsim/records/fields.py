@@ -21,6 +21,7 @@ from diffsim.records.conventions.likely import as_list, likely_coordinates, over
 from diffsim.records.conventions.places import units_of, usual_unit
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, listed, pick, require_no_other_unit
+from diffsim.records.formats.cells import BARE, XYZ, cells_of
 from diffsim.records.formats.csv_files import Columns
 from diffsim.records.formats.raw import RawFile
 from diffsim.records.formats.segy import read_section
@@ -82,7 +83,10 @@ def read_field(
     curvilinear: Literal["refuse", "leave out"] = "refuse",
     time_unit: str | None = None,
 ) -> Gridded:
-    """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file, or a series from one of these or a CSV file.
+    """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file or a table, or a series from one of these.
+
+    A table, CSV or `.xyz`, has a row for each cell of a regular grid, in any order, with a column of coordinates for each axis. Cells
+    without a row are NaN. A `.xyz` file without a line of names has the columns x, y and z, of which z has the numbers.
 
     Args:
         path: the file. Its extension says the format.
@@ -92,9 +96,9 @@ def read_field(
             (`axis`, `standard_name`, units such as degrees_north), and by names without case, where "X", "easting" and "lon" are x.
         shape: of the numbers of a `.bin` file, which are of 4 bytes each.
         order: names of the axes in the order of the file, where the file does not say. Without `axes` it is that of the values too.
-        units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others. Without `axes`
-            lengths become metres, angles degrees and times seconds. `Gridded.coordinate_units` says them. Dates become seconds after
-            `Gridded.epoch`.
+        units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", s along "time", and m along others.
+            Without `axes` lengths become metres, angles degrees and times seconds. `Gridded.coordinate_units` says them. Dates become
+            seconds after `Gridded.epoch`.
         curvilinear: what to do with coordinates of which one changes along several dimensions, such as latitudes of a projected grid:
             "leave out" gives the numbers without coordinates.
         time_unit: of the coordinates along an axis "time"; None: as the file says, else s.
@@ -118,7 +122,7 @@ def read_field(
         assert bay.coordinates[1].tolist() == [10, 15, 20]
     """
     path = path_of("path", path)
-    require_file(path, (*ARRAYS, *CSV, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
+    require_file(path, (*ARRAYS, *CSV, *XYZ, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
     one_of("curvilinear", curvilinear, ("refuse", "leave out"))
     stated, axes = None if order is None else tuple(order), tuple(axes or order or ())
     asked = Asked(axes, tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out", time_unit)
@@ -133,7 +137,7 @@ def _refuse(path: Path, key: str | int | None, asked: Asked, shape: Sequence[int
     kind = path.suffix.lower()
     refused = {
         "key": key is not None and kind in (*SEGY, *ASCII_GRID, *RAW),
-        "coordinates": bool(asked.coordinates) and kind not in (*ARRAYS, *CSV),
+        "coordinates": bool(asked.coordinates) and kind not in (*ARRAYS, *CSV, *XYZ),
         "shape": shape is not None and kind not in RAW,
     }
     names = [name for name, wrong in refused.items() if wrong]
@@ -168,10 +172,11 @@ def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None
     kind, where = path.suffix.lower(), path_shown(path)
     if kind in ARRAYS:
         return _of_variables(ARRAYS[kind](path), key, asked)
-    if kind in CSV:
-        columns = Columns(path)
+    if kind in (*CSV, *XYZ):
+        columns = Columns(path, BARE if kind in XYZ else ())
         asked = replace(asked, coordinates=tuple(map(columns.named, asked.coordinates)))
-        return _of_variables(columns, None if key is None else columns.named(key), asked)
+        name = None if key is None else columns.named(key)
+        return _of_variables(columns, name, asked) if len(asked.axes) < 2 else _of_cells(columns, name, asked)
     if kind in RAW:
         values = RawFile(path, shape=None if shape is None else tuple(shape)).read("values").values
         return _named(values, ("",) * values.ndim, None, "", where, asked)
@@ -274,6 +279,15 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
         )
     field = _named(variable.values, tuple(names), places, variable.unit, where, asked)
     return replace(field, typed=variable.typed, sense=sense_of(variable, name))
+
+
+def _of_cells(columns: Columns, key: str | None, asked: Asked) -> Gridded:
+    """The field of a table with a row for each cell."""
+    cells = cells_of(columns, key, asked.axes, asked.coordinates)
+    asked = replace(asked, coordinates=cells.coordinates, order=None)
+    where = f"{columns.where}, {name_shown(cells.name)}"
+    field = _named(cells.variable.values, cells.coordinates, cells.places, cells.variable.unit, where, asked)
+    return replace(field, sense=sense_of(cells.variable, cells.name))
 
 
 def _is_wanted(dimension: FileDimension, axes: Sequence[str]) -> bool:

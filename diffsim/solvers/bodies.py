@@ -40,8 +40,8 @@ def cylinder(grid: Grid, centre: Any, radius: Any) -> Any:
         The distance at the centres of cells, m, shape of the grid, negative inside: the input `phi` of `NavierStokes`.
 
     Raises:
-        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, or a length is
-            not above 0.
+        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, a length is not
+            above 0, or the body lies beside the grid.
 
     Example:
         import numpy as np
@@ -64,7 +64,7 @@ def cylinder(grid: Grid, centre: Any, radius: Any) -> Any:
     """
     y, x = _places(grid, centre)
     _check("radius", radius, positive=True)
-    return dnp.sqrt(y * y + x * x + TINY) - radius
+    return _on_grid(grid, dnp.sqrt(y * y + x * x + TINY) - radius, "centre", centre)
 
 
 def ellipse(grid: Grid, centre: Any, half_axes: Any, angle: Any = 0.0) -> Any:
@@ -80,8 +80,8 @@ def ellipse(grid: Grid, centre: Any, half_axes: Any, angle: Any = 0.0) -> Any:
         As for `cylinder`.
 
     Raises:
-        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, or a length is
-            not above 0.
+        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, a length is not
+            above 0, or the body lies beside the grid.
 
     Example:
         import numpy as np
@@ -97,7 +97,8 @@ def ellipse(grid: Grid, centre: Any, half_axes: Any, angle: Any = 0.0) -> Any:
     _check("half_axes", half_axes, 2, positive=True)
     b, a = half_axes[0], half_axes[1]
     level, steepness = (x / a) ** 2 + (y / b) ** 2 + TINY, dnp.sqrt((x / a**2) ** 2 + (y / b**2) ** 2 + TINY)
-    return dnp.maximum(level**0.5 * (level**0.5 - 1) / steepness, -dnp.minimum(a, b))  # the quotient has no limit at the centre
+    apart = dnp.maximum(level**0.5 * (level**0.5 - 1) / steepness, -dnp.minimum(a, b))  # the quotient has no limit at the centre
+    return _on_grid(grid, apart, "centre", centre)
 
 
 def box(grid: Grid, centre: Any, lengths: Any, angle: Any = 0.0) -> Any:
@@ -113,8 +114,8 @@ def box(grid: Grid, centre: Any, lengths: Any, angle: Any = 0.0) -> Any:
         As for `cylinder`.
 
     Raises:
-        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, or a length is
-            not above 0.
+        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, a length is not
+            above 0, or the body lies beside the grid.
 
     Example:
         import numpy as np
@@ -130,7 +131,8 @@ def box(grid: Grid, centre: Any, lengths: Any, angle: Any = 0.0) -> Any:
     _check("lengths", lengths, 2, positive=True)
     beyond_y, beyond_x = dnp.abs(y) - 0.5 * lengths[0], dnp.abs(x) - 0.5 * lengths[1]
     inside = dnp.minimum(dnp.maximum(beyond_y, beyond_x), 0.0)
-    return inside + dnp.sqrt(dnp.maximum(beyond_y, 0.0) ** 2 + dnp.maximum(beyond_x, 0.0) ** 2 + TINY)
+    apart = inside + dnp.sqrt(dnp.maximum(beyond_y, 0.0) ** 2 + dnp.maximum(beyond_x, 0.0) ** 2 + TINY)
+    return _on_grid(grid, apart, "centre", centre)
 
 
 def polygon(grid: Grid, corners: Any) -> Any:
@@ -145,7 +147,7 @@ def polygon(grid: Grid, corners: Any) -> Any:
         As for `cylinder`.
 
     Raises:
-        ParameterError: the grid has not two axes, or the corners have another shape or are not finite.
+        ParameterError: the grid has not two axes, the corners have another shape or are not finite, or the body lies beside the grid.
 
     Example:
         import numpy as np
@@ -157,6 +159,11 @@ def polygon(grid: Grid, corners: Any) -> Any:
         triangle = bodies.polygon(grid, [[0.5, 0.5], [0.5, 2.5], [1.5, 0.5]])
         assert np.isclose((triangle < 0).sum() * 0.05**2, 1.0, rtol=0.05) and np.isclose(triangle[20, 14], -0.2)
     """
+    return _on_grid(grid, _outlined(grid, corners), "corners", corners)
+
+
+def _outlined(grid: Grid, corners: Any) -> Any:
+    """The distance to a line through corners, wherever they are."""
     corners = dnp.asarray(corners)
     if corners.ndim != 2 or corners.shape[0] < 3 or corners.shape[1] != 2:
         raise ParameterError(f"corners of shape {tuple(corners.shape)}, expected (3 or more, 2): a row (y, x) for each; give those")
@@ -224,7 +231,8 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
     upper, lower = np.stack([line + across, x - along]), np.stack([line - across, x + along])
     y, x = np.concatenate([upper, lower[:, -2:0:-1]], axis=1)
     sine, cosine = dnp.sin(angle), dnp.cos(angle)
-    return polygon(grid, dnp.stack([nose[0] + chord * (y * cosine - x * sine), nose[1] + chord * (x * cosine + y * sine)], axis=1))
+    corners = dnp.stack([nose[0] + chord * (y * cosine - x * sine), nose[1] + chord * (x * cosine + y * sine)], axis=1)
+    return _on_grid(grid, _outlined(grid, corners), "nose", nose)
 
 
 def momentum_balance(
@@ -384,6 +392,17 @@ def _places(grid: Grid, centre: Any) -> tuple[Any, Any]:
     _check("centre", centre, 2)
     y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
     return y - centre[0], x - centre[1]
+
+
+def _on_grid(grid: Grid, phi: Any, name: str, place: Any) -> Any:
+    """The distance to a body, unless it is known that no cell is closer to the body than a cell, so that the flow would not meet it."""
+    if is_known(known := plain(phi)) and np.min(np.asarray(known)) > max(grid.spacing):
+        spans = [f"{grid.coordinates(axis)[0]:.6g} to {grid.coordinates(axis)[-1]:.6g}" for axis in (0, 1)]
+        raise ParameterError(
+            f"{name} = {shown(plain(place))}, expected a body on the grid, at least in part, y from {spans[0]} and x from {spans[1]} m; "
+            "move it (places are (y, x)), or leave out bodies"
+        )
+    return phi
 
 
 def _check(name: str, value: Any, count: int = 0, positive: bool = False, unit: str = "m") -> None:

@@ -497,3 +497,26 @@ def test_places_and_lengths_of_bodies_are_checked(shape: str, name: str) -> None
 def test_digits_of_aerofoils_are_checked(digits: Any) -> None:
     with pytest.raises(ParameterError, match="digits = "):
         bodies.naca(ds.Grid((20, 40), 0.05), digits, (0.5, 0.3), 1.0)
+
+
+OUTLINES = {
+    "cylinder": lambda grid, y, x: bodies.cylinder(grid, (y, x), 0.2),
+    "ellipse": lambda grid, y, x: bodies.ellipse(grid, (y, x), (0.2, 0.1), angle=0.3),
+    "box": lambda grid, y, x: bodies.box(grid, (y, x), (0.2, 0.4), angle=0.3),
+    "polygon": lambda grid, y, x: bodies.polygon(grid, [[y - 0.1, x], [y + 0.1, x - 0.1], [y, x + 0.2]]),
+    "naca": lambda grid, y, x: bodies.naca(grid, "2412", (y, x - 0.2), 0.4),
+}
+
+
+@pytest.mark.parametrize("name", OUTLINES)
+@pytest.mark.parametrize("place", [(0.5, 3.5), (3.0, 0.5), (-0.6, 1.0), (0.5, -0.7), (3.0, 3.5)])
+def test_a_body_beside_the_grid_is_refused(name: str, place: tuple[float, float]) -> None:
+    """A centre as (x, y) may lie outside of the grid: the flow passed as if there were no body."""
+    grid = ds.Grid((20, 60), spacing=0.05, origin=0.025)
+    with pytest.raises(
+        ParameterError, match=r"(centre|corners|nose) = .*expected a body on the grid, at least in part, y from 0\.025 to 0\.975 and x from"
+    ):
+        OUTLINES[name](grid, *place)
+    for inside in ((0.5, 1.5), (0.0, 1.5), (1.0, 0.0), (0.97, 2.98)):
+        assert np.isfinite(OUTLINES[name](grid, *inside)).all()
+    assert bodies.cylinder(grid, (0.5, 1.5), 1e-3).min() > 0  # between centres of cells

@@ -13,7 +13,7 @@ from diffsim.base.quantities.meaning import POINTS, RUNS
 from diffsim.base.quantities.named import is_times, unit_of_times
 from diffsim.base.quantities.units import differences_in, factor
 from diffsim.errors import DataError
-from diffsim.records.conventions.clock import WORDS, Clock, of_numbers
+from diffsim.records.conventions.clock import SINCE, WORDS, Clock, of_numbers
 from diffsim.records.conventions.dimensions import FileDimension, along_axis, direction_of, listed_order
 from diffsim.records.conventions.places import in_unit, units_of
 from diffsim.records.conventions.records import Layout, Records, require_step
@@ -142,6 +142,8 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     group = (layout.values or "").rpartition("/")[0]
     near = [f"{group}/{word}" for word in WORDS[:2]] if group else []
     name = layout.times or next((name for name in (*near, *WORDS[:2]) if name in variables.names), None)
+    if name is None and layout.dt is None:
+        name = _times_by_what_they_hold(variables, layout.values or "values")
     if name is None:
         if layout.dt is None:
             raise DataError(
@@ -163,6 +165,38 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
         clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar, name.rpartition("/")[2])
     require_step(clock.times, layout.dt, what)
     return clock, axis
+
+
+def _times_by_what_they_hold(variables: Variables, values: str) -> str | None:
+    """The only array beside the values whose name means times, or that has dates or a unit of time; None: there is none.
+
+    It is a list that rises, along a dimension of the values that is none of receivers or shots. Where dimensions have no names, a unit of
+    time without a date is not enough, for delays of receivers have one.
+
+    Raises:
+        DataError: there are several.
+    """
+    traces = pick(variables, values, "values")
+    group = values.rpartition("/")[0]
+    out = []
+    for name in variables.names:
+        before, _, last = name.rpartition("/")
+        if name == values or before not in ("", group):
+            continue
+        try:
+            times = variables.read(name)
+        except DataError:  # texts
+            continue
+        if times.values.ndim != 1 or not (np.diff(times.values) > 0).all():
+            continue
+        axis = times.axes[0]
+        along = axis in traces.axes and axis.lower() not in RECEIVERS | SHOTS if axis else len(times.values) in traces.values.shape
+        named = last.lower() in WORDS[:2] or is_times(last)
+        if along and (named or (is_of_time(times) and (axis or times.epoch is not None or SINCE in times.unit))):
+            out.append(name)
+    if len(out) > 1:
+        raise DataError(f"{variables.where}: expected one array of times, found {' and '.join(map(name_shown, out))}; name one by times")
+    return out[0] if out else None
 
 
 def _require_no_others(variables: Variables, layout: Layout, samples: int) -> None:

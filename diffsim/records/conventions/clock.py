@@ -26,10 +26,15 @@ CALENDARS = frozenset({"", "standard", "gregorian", "proleptic_gregorian"})
 REFORM = np.datetime64("1582-10-15")
 """First day of the Gregorian calendar."""
 _DATE = re.compile(
-    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
+    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d+))?)?(?:\s*([AP])\.?M\.?)?)?"
+    r"\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
     re.IGNORECASE,
 )
-_BASIC = re.compile(r"(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(?:(\d{2})(?:[.,](\d+))?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?", re.IGNORECASE)
+_ORDINAL = re.compile(r"(\d{4})-(\d{3})(?=T|\s|$)", re.IGNORECASE)
+"""The beginning of an ordinal date of ISO 8601, as 2011-070T05:46: a year and the number of a day in it, from 1."""
+_BASIC = re.compile(
+    r"(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(?:(\d{2})(?:[.,](\d+))?)?()\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?", re.IGNORECASE
+)
 """The basic format of ISO 8601, as 20110311T054623Z."""
 _DAY = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)")
 """The beginning of a date with its year first."""
@@ -131,10 +136,14 @@ def date_of(text: str, what: str) -> np.datetime64:
     """
     parts = _parts(text)
     if parts is not None:
-        year, month, day, hour, minute, second, fraction, zone = parts.groups()
-        clock = f"{int(hour or 0):02}:{int(minute or 0):02}:{int(second or 0):02}.{(fraction or '0')[:6].ljust(6, '0')}"
+        year, month, day, hour, minute, second, fraction, half, zone = parts.groups()
+        hours = _hour(int(hour or 0), half)
+        clock = f"{hours % 24:02}:{int(minute or 0):02}:{int(second or 0):02}.{(fraction or '0')[:6].ljust(6, '0')}"
         try:
-            return np.datetime64(f"{year}-{int(month):02}-{int(day):02}T{clock}", "us") - _offset(zone)
+            stamp = np.datetime64(f"{year}-{int(month):02}-{int(day):02}T{clock}", "us")
+            midnight = stamp == stamp.astype("datetime64[D]")
+            if hours < 24 or (hours == 24 and midnight):  # 24:00 is the end of a day, ISO 8601
+                return stamp + np.timedelta64(hours // 24, "D") - _offset(zone)
         except ValueError:
             pass
     raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; {date_remedy(text) or _zone_remedy(text)}")
@@ -175,7 +184,27 @@ def has_zone(text: str) -> bool:
 
 
 def _parts(text: str) -> re.Match[str] | None:
-    return _DATE.fullmatch(text.strip()) or _BASIC.fullmatch(text.strip())
+    text = _ORDINAL.sub(_calendar_day, text.strip(), count=1) if _ORDINAL.match(text.strip()) else text.strip()
+    return _DATE.fullmatch(text) or _BASIC.fullmatch(text)
+
+
+def _calendar_day(match: re.Match[str]) -> str:
+    """The year, month and day of an ordinal date; one of month 0, which is no date, where the year has no such day."""
+    first, number = np.datetime64(f"{match[1]}-01-01"), int(match[2])
+    day = first + np.timedelta64(number - 1, "D")
+    return str(day) if number > 0 and day.astype("datetime64[Y]") == first.astype("datetime64[Y]") else f"{match[1]}-00-00"
+
+
+def _hour(hour: int, half: str | None) -> int:
+    """The hour of a clock of 24 hours; 25, which is none, where a clock of 12 hours has no such hour.
+
+    Args:
+        hour: as written.
+        half: "A" or "P", of AM and PM; else the clock has 24 hours. 12 AM is midnight, 12 PM noon.
+    """
+    if not half:
+        return hour
+    return hour % 12 + 12 * (half.upper() == "P") if 1 <= hour <= 12 else 25
 
 
 def date_remedy(text: str) -> str:

@@ -17,13 +17,14 @@ TURN = 360.0
 
 
 def units_of(axes: Sequence[str], unit: str | Sequence[str] | None = None) -> tuple[str, ...]:
-    """The unit of coordinates along each axis: the one that is given, else degrees along longitudes and latitudes, and metres.
+    """The unit of coordinates along each axis: the one that is given, else degrees along longitudes and latitudes, s along times, and
+    metres.
 
     Raises:
         DataError: there are not as many units as axes.
     """
     if unit is None or unit == ():
-        return tuple("degree" if axis.lower() in ANGLES else "m" for axis in axes)
+        return tuple("degree" if axis.lower() in ANGLES else "s" if axis.lower() == "time" else "m" for axis in axes)
     if not isinstance(unit, str) and len(unit) != len(axes):
         raise DataError(f"units of coordinates: expected {len(axes)}, one for each axis, found {len(unit)}; give those, and the axes")
     return (unit,) * len(axes) if isinstance(unit, str) else tuple(unit)

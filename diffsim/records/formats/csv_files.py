@@ -26,10 +26,9 @@ from diffsim.records.conventions.records import Layout, Records, on_one_clock, r
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, dated, listed, require_no_other_unit
 from diffsim.records.formats.date_columns import by_blanks, is_clock, joined, times_of
+from diffsim.records.formats.heads import BUOYS, commented_head, is_gap, is_number, units_below
 from diffsim.typing import Array, IntArray
 
-GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
-"""Texts for a missing value, in small letters."""
 SHOT = "shot"
 QUALITY = frozenset(
     {"sigma", "std", "stddev", "deviation", "deviations", "uncertainty", "flag", "flags", "qc", "quality", "weight", "weights"}
@@ -64,11 +63,17 @@ class Table:
     days: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path) -> Table:
+    def read(cls, path: Path, bare: Sequence[str] = ()) -> Table:
         """Read a file whose first line names the columns. Lines that are empty or begin with "#" are left out.
 
+        The line of names may begin with "#" if numbers follow, as NumPy and NOAA's buoys write it, and a line of units may be below it.
+
+        Args:
+            path: the file.
+            bare: names of the columns of a file that has no line of names; none: it needs one.
+
         Raises:
-            DataError: it cannot be read, or a row is longer or shorter than the first.
+            DataError: it cannot be read, a row is longer or shorter than the first, or a column has two units.
         """
         where = path_shown(path)
         try:
@@ -78,6 +83,13 @@ class Table:
             what = reason_shown(error)
             raise DataError(f"expected a CSV file, found {where}, unreadable ({what}); save it as UTF-8 text") from None
         rows = [(k, line) for k, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+        first = rows[0][0] if rows else 1
+        if rows and all(is_number(text) or text == BUOYS for text in re.split(r"[,;\s]+", rows[0][1].strip())):
+            head = commented_head(lines[: first - 1], rows[0][1])
+            rows = [*((first - len(head) + k, line) for k, line in enumerate(head)), *rows]
+            split = max(",;\t", key=rows[0][1].count)
+            if bare and not head:
+                rows.insert(0, (first, (split if split in rows[0][1] else " ").join(bare)))
         if len(rows) < 2:
             raise DataError(f"{where}: expected a line of names and at least one row, found {len(rows)} lines; add them")
         split = max(",;\t", key=rows[0][1].count)
@@ -100,18 +112,26 @@ class Table:
                 f"{where}: expected a name for each column, found none for column {names.index('') + 1} (pandas writes its index so); "
                 "name it, or leave it out (index=False)"
             )
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise DataError(f"{where}: expected a name of its own for each column, found {shown(twice)} twice; rename one")
-        if all(_is_number(name) for name in cells[0]):
+        if all(map(is_number, cells[0])):
             before = [line for line in lines[: rows[0][0] - 1] if line.count(split) == len(names) - 1 and line.lstrip().startswith("#")]
             remedy = 'take the "#" away from the line of names' if before else "add it"
             raise DataError(f"{where}, line {rows[0][0]}: expected a line of names, found numbers; {remedy}")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"{where}: expected a name of its own for each column, found {shown(twice)} twice; rename one")
         numbers = [number for number, _ in rows[1:]]
         for number, row in zip(numbers, cells[1:], strict=True):
             if len(row) != len(names):
                 raise DataError(f"{where}, line {number}: expected {len(names)} cells, as the first line has, found {len(row)}; correct it")
         units = {name: unit for name, unit in stated if unit}
+        if (below := units_below(cells[1:])) is not None:
+            for name, unit in zip(names, below, strict=True):
+                if units.setdefault(name, unit) != unit and unit:
+                    raise DataError(
+                        f"{where}, line {numbers[0]}, column {name_shown(name)}: expected the unit {units[name]}, which stands behind the "
+                        f"name, found {shown(unit)}; delete one of them"
+                    )
+            cells, numbers = [cells[0], *cells[2:]], numbers[1:]
         columns, days = joined({name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)})
         return cls(columns, numbers, where, units, split != "," and any(map(_has_decimal_comma, columns.values())), days)
 
@@ -210,7 +230,7 @@ class Table:
         return np.array([self._number(text, line, name, gaps) for text, line in zip(self.text(name, key), self.lines, strict=True)])
 
     def _number(self, text: str, line: int, name: str, gaps: bool) -> float:
-        if gaps and text.lower() in GAPS:
+        if gaps and is_gap(text):
             return np.nan
         try:
             if "_" in text or (self.comma and "." in text):  # Python reads 1_000
@@ -236,8 +256,9 @@ class Table:
 class Columns(Variables):
     """The columns of a CSV file as arrays of one dimension without a name, as those of an `.npz` file are."""
 
-    def __init__(self, path: Path) -> None:
-        self._table = Table.read(path)
+    def __init__(self, path: Path, bare: Sequence[str] = ()) -> None:
+        """Read a file; see `Table.read`."""
+        self._table = Table.read(path, bare)
         super().__init__(path, tuple(self._table.columns))
 
     def named(self, name: str) -> str:
@@ -250,14 +271,6 @@ class Columns(Variables):
         if self._table.dated(name):
             return dated(np.array(texts, object), ("",), what, self._table.names_of(name))
         return Variable(self._table.numbers(name, "key", gaps=True), self._table.unit(name), ("",))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _has_decimal_comma(texts: Sequence[str]) -> bool:
@@ -352,8 +365,8 @@ def _require_receivers(table: Table, times: str, names: Sequence[str], layout: L
 
 def _measured(texts: Sequence[str]) -> bool:
     """True if a column has numbers, some of them with a fraction, or gaps alone."""
-    there = [text for text in texts if text.lower() not in GAPS]
-    return all(map(_is_number, there)) and not all(text.isdecimal() for text in there)
+    there = [text for text in texts if not is_gap(text)]
+    return all(map(is_number, there)) and not all(text.isdecimal() for text in there)
 
 
 def _one_unit(table: Table, names: Sequence[str], values: Array, layout: Layout) -> tuple[str, Array]:

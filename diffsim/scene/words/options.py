@@ -12,6 +12,7 @@ from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidato
 
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary as AnyBoundary
+from diffsim.boundary.wording import alike_here
 from diffsim.errors import SceneError
 from diffsim.scene.words.rule_keys import TYPES, types_of
 from diffsim.scene.words.rules import Boundary
@@ -122,18 +123,35 @@ def _limited(kind: Any, limits: tuple[Any, ...]) -> Any:
     return Annotated[(plain, *limits, *checks)]
 
 
+def _by_names(table: Mapping[str, Any], known: Collection[str]) -> str:
+    """The remedy for words by the names of axes, where a list has an entry for each axis."""
+    form = "write a list with an entry for each axis, in the order of grid.axes; [low, high] is an entry for two sides"
+    of_words = _of_meaning([*table.values()], known)
+    return f"{form}; {of_words}" if of_words else form
+
+
+def _of_meaning(value: Any, known: Collection[str]) -> str:
+    """The remedy for the first word of sides in a value that has another meaning than the known ones; "": there is none."""
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, (_of_meaning(each, known) for each in value)), "")
+    return "" if value in known else alike_here(value, known)
+
+
 def _any_of(members: list[Any]) -> Any:
     """A union of those members that a scene can give."""
     kinds = {member: kind for member in members if (kind := _key_type(member)) is not None}
     if len(kinds) < 2:
         return next(iter(kinds.values()), None)
     expected = " or ".join(map(_words, kinds))
+    known = [word for member in kinds if get_origin(member) is Literal for word in get_args(member)]
+    lists = any(get_origin(member) in (tuple, list) for member in kinds)
 
     def checked(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
         try:
             return inner(value)
         except ValidationError:
-            raise ValueError(f"expected {expected}, found {shown(value)}; correct the value") from None
+            remedy = _by_names(value, known) if isinstance(value, Mapping) and lists and known else _of_meaning(value, known)
+            raise ValueError(f"expected {expected}, found {shown(value)}; {remedy or 'correct the value'}") from None
 
     return Annotated[Union[tuple(kinds.values())], WrapValidator(checked)]  # noqa: UP007  # the members are known when it runs
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import diffsim.numpy as dnp
-from diffsim.base.arguments import one_of, whole
+from diffsim.base.arguments import whole
 from diffsim.base.messages import shown
+from diffsim.boundary.wording import one_word, require_no_names
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
@@ -198,6 +199,7 @@ def sides_of(boundary: Side | EachSide, grid: Grid, known: Sequence[str]) -> tup
         ShapeError: not one rule or pair for each axis.
         ParameterError: an unknown rule, or "periodic" on one side of an axis only.
     """
+    require_no_names("boundary", boundary, grid.axes)
     along = [boundary] * grid.ndim if isinstance(boundary, str) else boundary
     if not isinstance(along, (tuple, list)) or len(along) != grid.ndim:
         raise ShapeError(f"boundary = {shown(boundary)}, expected a rule, or {grid.ndim} of them, one an axis; write it like 'periodic'")
@@ -206,7 +208,7 @@ def sides_of(boundary: Side | EachSide, grid: Grid, known: Sequence[str]) -> tup
         pair = (rule, rule) if isinstance(rule, str) else rule
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ShapeError(f"boundary of axis {axis} = {shown(rule)}, expected a rule, or a pair for the low and the high side")
-        low, high = (one_of(f"boundary of axis {axis}", side, known) for side in pair)
+        low, high = (one_word(f"boundary of axis {axis}", side, known) for side in pair)
         if (low == "periodic") != (high == "periodic"):
             raise ParameterError(f"boundary of axis {axis} = {shown(rule)}, expected 'periodic' on both sides or on none; correct it")
         sides.append((low, high))

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import one_of
 from diffsim.base.messages import shown
 from diffsim.boundary import per_axis
+from diffsim.boundary.wording import one_word, require_no_names
 from diffsim.errors import ParameterError
 from diffsim.stepping.declare.equation import Profile
 from diffsim.typing import Array
@@ -40,9 +40,10 @@ def sides_of(boundary: Side | Sequence[Side], ndim: int, surface: bool) -> tuple
     Raises:
         ParameterError: an unknown side, not one for each axis, or a surface where axis 0 is periodic.
     """
+    require_no_names("boundary", boundary, axes_of(ndim))
     sides = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * ndim
     for side in sides:
-        one_of("boundary", side, ("zero", "periodic"))
+        one_word("boundary", side, ("zero", "periodic"))
     per_axis(sides, ndim)
     if surface and sides[0] == "periodic":
         raise ParameterError("axis 0 is periodic and has a surface, expected one of the two; leave one out")
@@ -55,7 +56,8 @@ def words_of(sides: Any, axes: str, known: Collection[str]) -> tuple[tuple[str, 
     Raises:
         ParameterError: an unknown word, not one entry for each axis, or one periodic side.
     """
-    entries = sides if isinstance(sides, (tuple, list)) else (one_of("sides", sides, known),) * len(axes)
+    require_no_names("sides", sides, axes)
+    entries = sides if isinstance(sides, (tuple, list)) else (one_word("sides", sides, known),) * len(axes)
     if len(entries) != len(axes):
         count, more = ("1 entry", "") if len(axes) == 1 else (f"{len(axes)} entries", " ...")
         raise ParameterError(
@@ -67,7 +69,7 @@ def words_of(sides: Any, axes: str, known: Collection[str]) -> tuple[tuple[str, 
         pair = entry if isinstance(entry, (tuple, list)) else (entry, entry)
         if len(pair) != 2:
             raise ParameterError(f"sides along {axis} = {shown(entry)}, expected one word, or two: (low side, high side); give those")
-        low, high = (str(one_of(f"sides along {axis}", word, known)) for word in pair)
+        low, high = (one_word(f"sides along {axis}", word, known) for word in pair)
         if (low == "periodic") != (high == "periodic"):
             raise ParameterError(f"sides along {axis} = {shown(entry)}, expected periodic for both sides or none; correct one of them")
         pairs.append((low, high))

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from diffsim.base.arguments import one_of
 from diffsim.base.messages import shown
 from diffsim.boundary import OddImage, Periodic, Rule, Zero
+from diffsim.boundary.wording import require_no_names
 from diffsim.errors import ParameterError
 from diffsim.expr.components import Components, vector_layout
 from diffsim.expr.operators import interpolate
@@ -52,6 +53,7 @@ def yee(polarisation: Polarisation | None, boundary: Wall | tuple[Wall, ...], nd
             f"polarisation = {shown(polarisation)} on a grid with 3 axes, expected None: all components are coupled; drop it"
         )
     letters = "" if ndim == 3 else "TM" if polarisation is None else one_of("polarisation", polarisation, ("TM", "TE"))
+    require_no_names("boundary", boundary)
     walls = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * ndim
     if len(walls) != ndim:
         raise ParameterError(f"boundary = {shown(boundary)}, expected 'pec' or 'periodic', or {ndim} of them; give one an axis")
