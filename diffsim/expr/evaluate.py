@@ -21,7 +21,7 @@ from diffsim.typing import Array
 PIECE = 2**15
 """Cells that are evaluated at a time: intermediate values stay in the cache of a core."""
 Terms: TypeAlias = dict[str, dict[Offset, Node]]
-"""What the cells of some outputs add to a field: field -> offset of the cell that gets it -> expression."""
+"""Terms that the cells of some outputs add to a field: field -> offset of the cell that gets it -> expression."""
 Kind: TypeAlias = Literal["number", "condition"]
 
 

@@ -143,7 +143,7 @@ class ArrayProgram:
         return tuple(values)
 
     def _miscounted(self, result: Any, shape: tuple[int, ...]) -> str:
-        """What to say of results that are not as many as expected."""
+        """The message for results that are not as many as expected."""
         expected = "an array" if self.count is None else f"a tuple of {arguments.plural(self.count, 'array')}"
         returned = result if isinstance(result, (tuple, list)) else (result,)
         others = len(returned) != (self.count or 1) and len(returned) > 0 and all(getattr(one, "shape", None) == shape for one in returned)

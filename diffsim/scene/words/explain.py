@@ -33,7 +33,7 @@ STATES = ("data", "receivers")
 """Sections with a table for each state; others have one for each name."""
 
 ALONG_AXES = "max_length=3"
-"""What the field of a list with an entry for each axis says of its length."""
+"""Length in the field of a list with an entry for each axis."""
 OF_AXES = ("axes", "units")
 """Lists of texts with an entry for each axis."""
 EXPECTED: Mapping[str, str] = {

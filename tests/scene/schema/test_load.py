@@ -160,8 +160,8 @@ def test_a_number_for_all_axes_is_no_list_of_one(tmp_path, key, changes, entry):
     path.write_text(as_toml(tables(ACOUSTIC, **changes)))
     with pytest.raises(SceneError) as caught:
         Scene.load(path)
-    found = f"'{entry}'" if isinstance(entry, str) else entry
-    assert str(caught.value) == f"{key}: expected a list, found {found}; write [{found}], with as many entries as the grid has axes"
+    entered = f"'{entry}'" if isinstance(entry, str) else entry
+    assert str(caught.value) == f"{key}: expected a list, found {entered}; write [{entered}], with as many entries as the grid has axes"
 
 
 def test_every_problem_has_its_line(tmp_path):

@@ -155,7 +155,7 @@ def test_a_column_is_named_with_its_unit_or_without(tmp_path: Path) -> None:
 
 def test_a_map_is_no_column(tmp_path: Path) -> None:
     path = csv(tmp_path, "time", RUN, level(RUN))
-    with pytest.raises(SceneError, match=r"expected 2 axes in .*, found the shape .*; give numbers over y, x"):
+    with pytest.raises(SceneError, match="expected a column of coordinates along each axis, found none for y among time, level; name one"):
         ds.scene.field_on_grid(path, ds.Grid((5, 8), 1.0), "m", key="level")
 
 
