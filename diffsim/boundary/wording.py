@@ -44,7 +44,7 @@ def require_no_names(what: str, sides: object, axes: Sequence[str] | None = None
         return
     known = axes is not None and set(sides) <= set(axes)
     order = list(axes) if axes is not None and known else [*sides]
-    entries = [_written(sides[axis]) if axis in sides else "..." for axis in order]
+    entries = [_written(sides[axis]) if known and axis in sides else "..." for axis in order]  # in another order walls would change places
     text = f"({', '.join(entries)}{',' * (len(entries) == 1)})"
     of = ", ".join(order) if known else "of the grid's axes"
     raise ParameterError(

@@ -41,8 +41,8 @@ def certify(
         Taylor          |L(x + h d) - L(x)| falls as h, and |L(x + h d) - L(x) - h ∇L·d| as h²
         checkpoints     the gradient by every schedule has the bits of the one for which all was stored
 
-    If a function in a step has a reverse rule only, there are no tangents: a direction that changes one input alone judges in place of the
-    first two lines of this input.
+    If a function in a step has a reverse rule only, there are no tangents: in f64 a direction that changes one input alone judges in place
+    of the first two lines of this input.
 
     A line passes, fails, or cannot judge, and then gives the reason and a remedy. docs/certificate.md explains each line.
 

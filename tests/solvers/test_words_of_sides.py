@@ -54,9 +54,7 @@ def test_sides_by_names_of_axes_say_the_form_to_write(name: str) -> None:
         assert form is not None, text
         pair = (other, other) if isinstance(sides["x"], list) else other
         entries = ast.literal_eval(form[1])
-        assert sorted(map(str, entries)) == sorted(map(str, (joined, pair)))
-        if "order y, x" in text:
-            assert entries == (joined, pair)
+        assert entries == ((joined, pair) if "order y, x" in text else (..., ...))  # without known axes walls would change places
     assert other in message(call, {"x": other}) and "write " in message(call, {"lon": other})
 
 

@@ -14,7 +14,7 @@ from diffsim.base.messages import shown
 from diffsim.base.quantities.named import GIVE, require_stated
 from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
-from diffsim.records.conventions.zones import LOCAL, ZONES, ahead_by_names, minutes_ahead
+from diffsim.records.conventions.zones import LOCAL, OFFSET, ZONES, ahead_by_names, minutes_ahead
 from diffsim.typing import Array
 
 WORDS = ("times", "time", "t")
@@ -27,14 +27,12 @@ REFORM = np.datetime64("1582-10-15")
 """First day of the Gregorian calendar."""
 _DATE = re.compile(
     r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d+))?)?(?:\s*([AP])\.?M\.?)?)?"
-    r"\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
+    rf"\s*(Z|UTC|GMT|{OFFSET})?",
     re.IGNORECASE,
 )
-_ORDINAL = re.compile(r"(\d{4})-(\d{3})(?=T|\s|$)", re.IGNORECASE)
+_ORDINAL = re.compile(r"((?:1[5-9]|2[0-2])\d{2})-([0-2]\d{2}|3[0-6]\d)(?=T|\s|$)", re.IGNORECASE)
 """The beginning of an ordinal date of ISO 8601, as 2011-070T05:46: a year and the number of a day in it, from 1."""
-_BASIC = re.compile(
-    r"(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(?:(\d{2})(?:[.,](\d+))?)?()\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?", re.IGNORECASE
-)
+_BASIC = re.compile(rf"(\d{{4}})(\d{{2}})(\d{{2}})T(\d{{2}})(\d{{2}})(?:(\d{{2}})(?:[.,](\d+))?)?()\s*(Z|UTC|GMT|{OFFSET})?", re.IGNORECASE)
 """The basic format of ISO 8601, as 20110311T054623Z."""
 _DAY = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?!\d)")
 """The beginning of a date with its year first."""
@@ -112,6 +110,8 @@ def of_dates(dates: npt.NDArray[np.generic] | Sequence[str], what: str, names: S
         DataError: a text is no date, or a name has a zone without its distance from UTC.
     """
     stamps = np.asarray(dates)
+    if not stamps.size:
+        raise DataError(f"{what}: expected dates, found none; add them")
     if stamps.dtype.kind != "M":
         texts = [_text(date) for date in stamps.ravel()]
         bare = np.array([not has_zone(text) for text in texts])
@@ -120,8 +120,6 @@ def of_dates(dates: npt.NDArray[np.generic] | Sequence[str], what: str, names: S
         stamps = np.where(bare, every - ahead, every).reshape(stamps.shape)
     else:
         stamps = stamps - ahead_by_names(names, what) if names else stamps
-    if not stamps.size:
-        raise DataError(f"{what}: expected dates, found none; add them")
     if np.isnat(stamps).any():
         raise DataError(f"{what}: expected dates, found a gap (NaT) at entry {int(np.flatnonzero(np.isnat(stamps))[0])}; correct it")
     first = stamps.ravel()[0]
@@ -189,10 +187,10 @@ def _parts(text: str) -> re.Match[str] | None:
 
 
 def _calendar_day(match: re.Match[str]) -> str:
-    """The year, month and day of an ordinal date; one of month 0, which is no date, where the year has no such day."""
+    """The year, month and day of an ordinal date; the text as it is, which is no date, where the year has no such day."""
     first, number = np.datetime64(f"{match[1]}-01-01"), int(match[2])
     day = first + np.timedelta64(number - 1, "D")
-    return str(day) if number > 0 and day.astype("datetime64[Y]") == first.astype("datetime64[Y]") else f"{match[1]}-00-00"
+    return str(day) if number > 0 and day.astype("datetime64[Y]") == first.astype("datetime64[Y]") else match[0]
 
 
 def _hour(hour: int, half: str | None) -> int:

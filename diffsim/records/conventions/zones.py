@@ -19,11 +19,17 @@ cest eet eest bst wet mez mesz sast aest aedt acst acdt awst nzst nzdt
 """
 ZONES = frozenset(_ZONES.split())
 """Abbreviations of zones, in small letters. Some have two meanings: CST is a zone of America, of China and of Cuba."""
+OFFSET = r"[+-]\d{1,2}(?::?\d{2})?"
+"""A distance from UTC, as +09:00, -0330 or +9."""
 _BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
-_OFFSET = re.compile(r"(?:utc|gmt)?\s*([+-]\d{1,2}(?::?\d{2})?)", re.IGNORECASE)
-_REGION = re.compile(r"[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+")
-"""A zone as Asia/Tokyo."""
+_FROM_UTC = re.compile(rf"(?<![A-Za-z/])(?:utc|gmt)\s*({OFFSET}(?:\.\d+)?)(?![\d:])", re.IGNORECASE)
+_ALONE = re.compile(OFFSET)
+_REGION = re.compile(r"[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+(?:[+-]\d+)?")
+"""A zone as Asia/Tokyo, or as Etc/GMT+5, which is 5 h behind UTC."""
+_ABBREVIATION = re.compile(r"[A-Z]{2,4}T|[A-Z]{3,4}\d[A-Z]{3,4}|[A-Z]{3,4}[+-]\d+")
+"""A zone as ART, EST5EDT or MSK+3."""
 _WORDS = re.compile(r"[\s_,:;.\-]+|(?<=[a-z])(?=[A-Z])")
+_IN_BRACKETS = re.compile(r"[\s_,;]+")
 
 
 def ahead_by_name(name: str, what: str) -> np.timedelta64 | None:
@@ -43,20 +49,32 @@ def ahead_by_name(name: str, what: str) -> np.timedelta64 | None:
         assert ahead_by_name("time", "gauge.csv") is None
     """
     last = name.rpartition("/")[2] if "(" not in name and "[" not in name else name
+    last = last.replace("\N{MINUS SIGN}", "-").replace("_", " ")
+    stated = _FROM_UTC.search(last)
+    if stated is not None:
+        return minutes_ahead(stated[1])
+    universal = False
     for text in _BRACKETS.findall(last):
-        word = text.strip()
-        offset = _OFFSET.fullmatch(word)
-        if offset is not None:
-            return minutes_ahead(offset[1])
-        if word.lower() in UNIVERSAL:
-            return np.timedelta64(0, "m")
-        if word.lower() in LOCAL | ZONES or _REGION.fullmatch(word) or word.lower().startswith("local"):
-            _ask(name, word, what)
+        if _ALONE.fullmatch(text.strip()):
+            return minutes_ahead(text.strip())
+        words = [word for word in _IN_BRACKETS.split(text) if word]
+        zone = next((word for word in words if _is_zone(word)), None)
+        if zone is not None or (len(words) > 1 and words[-1].lower() == "time"):
+            _ask(name, zone or text.strip(), what)
+        universal = universal or any(word.lower() in UNIVERSAL for word in words)
     words = [word for word in _WORDS.split(_BRACKETS.sub("", last).strip()) if word]
     for word in {*words[:1], *words[-1:]}:
         if word.lower() in LOCAL | ZONES:
             _ask(name, word, what)
-    return np.timedelta64(0, "m") if words and words[-1].lower() in UNIVERSAL else None
+    return np.timedelta64(0, "m") if universal or (words and words[-1].lower() in UNIVERSAL) else None
+
+
+def _is_zone(word: str) -> bool:
+    """True for a zone without its distance from UTC, in brackets behind a name."""
+    if word.lower() in UNIVERSAL:
+        return False
+    known = word.lower() in LOCAL | ZONES or word.lower().startswith("local")
+    return known or bool(_REGION.fullmatch(word) or _ABBREVIATION.fullmatch(word))
 
 
 def ahead_by_names(names: Sequence[str], what: str) -> np.timedelta64:
@@ -66,9 +84,13 @@ def ahead_by_names(names: Sequence[str], what: str) -> np.timedelta64:
 
 
 def minutes_ahead(offset: str) -> np.timedelta64:
-    """An offset from UTC, such as "+09:00", "-0330" or "+9"."""
-    digits = offset[1:].replace(":", "").rjust(2, "0").ljust(4, "0")
-    minutes = 60 * int(digits[:2]) + int(digits[2:])
+    """An offset from UTC, such as "+09:00", "-0330", "+9" or "+5.5"."""
+    digits = offset[1:].replace(":", "")
+    if "." in digits:
+        minutes = round(60 * float(digits))
+    else:
+        digits = digits.rjust(2, "0").ljust(4, "0")
+        minutes = 60 * int(digits[:2]) + int(digits[2:])
     return np.timedelta64(-minutes if offset[0] == "-" else minutes, "m")
 
 

@@ -25,8 +25,8 @@ from diffsim.records.conventions.places import units_of
 from diffsim.records.conventions.records import Layout, Records, on_one_clock, refuse, require_step
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, dated, listed, require_no_other_unit
-from diffsim.records.formats.date_columns import by_blanks, is_clock, joined, times_of
-from diffsim.records.formats.heads import BUOYS, commented_head, is_gap, is_number, units_below
+from diffsim.records.formats.date_columns import is_clock, joined, times_of
+from diffsim.records.formats.heads import by_blanks, commented_head, is_gap, is_number, is_row, units_below
 from diffsim.typing import Array, IntArray
 
 SHOT = "shot"
@@ -84,7 +84,7 @@ class Table:
             raise DataError(f"expected a CSV file, found {where}, unreadable ({what}); save it as UTF-8 text") from None
         rows = [(k, line) for k, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
         first = rows[0][0] if rows else 1
-        if rows and all(is_number(text) or text == BUOYS for text in re.split(r"[,;\s]+", rows[0][1].strip())):
+        if rows and is_row(rows[0][1]):
             head = commented_head(lines[: first - 1], rows[0][1])
             rows = [*((first - len(head) + k, line) for k, line in enumerate(head)), *rows]
             split = max(",;\t", key=rows[0][1].count)
@@ -112,10 +112,11 @@ class Table:
                 f"{where}: expected a name for each column, found none for column {names.index('') + 1} (pandas writes its index so); "
                 "name it, or leave it out (index=False)"
             )
-        if all(map(is_number, cells[0])):
+        if is_row(rows[0][1]):
             before = [line for line in lines[: rows[0][0] - 1] if line.count(split) == len(names) - 1 and line.lstrip().startswith("#")]
             remedy = 'take the "#" away from the line of names' if before else "add it"
-            raise DataError(f"{where}, line {rows[0][0]}: expected a line of names, found numbers; {remedy}")
+            what = "numbers" if all(map(is_number, cells[0])) else "dates"
+            raise DataError(f"{where}, line {rows[0][0]}: expected a line of names, found {what}; {remedy}")
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DataError(f"{where}: expected a name of its own for each column, found {shown(twice)} twice; rename one")
@@ -179,9 +180,10 @@ class Table:
         return begins_with_date(self.columns[self.named(name)][0])
 
     def names_of(self, name: str) -> tuple[str, ...]:
-        """The names that a column has in the file: of days and clocks, both."""
+        """The names that a column has in the file, with their units, which may be zones: of days and clocks, both."""
         own = self.named(name)
-        return (own, *(day for day, clock in self.days.items() if clock == own))
+        names = (own, *(day for day, clock in self.days.items() if clock == own))
+        return tuple(f"{each} ({self.units[each]})" if each in self.units else each for each in names)
 
     def unit(self, name: str) -> str:
         """The unit of a column; "": it states none.
@@ -364,7 +366,7 @@ def _require_receivers(table: Table, times: str, names: Sequence[str], layout: L
 
 
 def _measured(texts: Sequence[str]) -> bool:
-    """True if a column has numbers, some of them with a fraction, or gaps alone."""
+    """True if a column has numbers alone, of which some have a fraction or a sign."""
     there = [text for text in texts if not is_gap(text)]
     return all(map(is_number, there)) and not all(text.isdecimal() for text in there)
 

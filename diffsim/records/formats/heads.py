@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 from diffsim.base.quantities.units import is_unit
 from diffsim.records.conventions.clock import SINCE, begins_with_date
+from diffsim.records.conventions.zones import UNIVERSAL
+from diffsim.records.formats.date_columns import is_clock
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
-ZONES = frozenset({"utc", "gmt", "z"})
-"""Words in place of a unit above dates, in small letters."""
 BUOYS = "MM"
 """A missing value of NOAA's buoys. In small letters it is millimetres."""
 _MARK = re.compile(r"\s*#+\s*")
+_CELLS = re.compile(r"[,;\s]+")
+_OF_CLOCKS = re.compile(r"[AP]\.?M\.?|Z|UTC|GMT", re.IGNORECASE)
 
 
 def is_gap(text: str) -> bool:
@@ -29,6 +31,13 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_row(line: str) -> bool:
+    """True if a line has numbers, dates and clocks alone, and so no names of columns."""
+    cells = [cell for cell in _CELLS.split(line.strip()) if cell]
+    known = [is_number(cell) or begins_with_date(cell) or is_clock(cell) for cell in cells]
+    return any(known) and all(one or cell == BUOYS or _OF_CLOCKS.fullmatch(cell) for one, cell in zip(known, cells, strict=True))
 
 
 def commented_head(before: Sequence[str], first: str) -> list[str]:
@@ -75,12 +84,19 @@ def units_below(rows: Sequence[Sequence[str]]) -> list[str] | None:
     dates = [bool(cells) and all(map(begins_with_date, cells)) for cells in below]
     numbers = [bool(cells) and all(map(is_number, cells)) for cells in below]
     stated = [
-        (is_date and cell.lower() in ZONES) or (is_numbers and (is_unit(cell.partition(SINCE)[0]) and cell != "1"))
+        (is_date and cell.lower() in UNIVERSAL) or (is_numbers and (is_unit(cell.partition(SINCE)[0]) and cell != "1"))
         for cell, is_date, is_numbers in zip(first, dates, numbers, strict=True)
     ]
     if not any(stated):
         return None
     return [
-        "" if cell.lower() in GAPS or not (is_numbers or is_date) or (is_date and cell.lower() in ZONES) else cell
+        "" if cell.lower() in GAPS or not (is_numbers or is_date) or (is_date and cell.lower() in UNIVERSAL) else cell
         for cell, is_date, is_numbers in zip(first, dates, numbers, strict=True)
     ]
+
+
+def by_blanks(lines: Sequence[str]) -> bool:
+    """True if the columns of a table are parted by blanks: the first line has several words, and no other sign between them, and the
+    second has as many."""
+    words = lines[0].split()
+    return len(words) > 1 and not any(sign in lines[0] for sign in ",;\t") and len(lines[1].split()) == len(words)

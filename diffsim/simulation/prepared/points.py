@@ -46,8 +46,8 @@ def _check_region(table: PointTable, step: TracedStep, states: Sequence[str], wh
         if not there[first:last].any():
             cells = ", ".join(str(tuple(cell)) for cell in table.cells[first:last].tolist()[:2])
             raise ShapeError(
-                f"{what} {number} in cells such as {cells}, outside of the region of {' and '.join(states)}, expected a place inside, for "
-                "it would be lost elsewhere; move it, or widen the region"
+                f"{what} {number} in cells such as {cells}, outside of the region of {' and '.join(states)}, where it would be lost, "
+                "expected a place inside; move it, or widen the region"
             )
 
 
