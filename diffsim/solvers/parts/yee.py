@@ -13,7 +13,6 @@ from diffsim.errors import ParameterError
 from diffsim.expr.components import Components, vector_layout
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.solvers.parts.staggered import axes_of
 
 Polarisation: TypeAlias = Literal["TM", "TE"]
 Wall: TypeAlias = Literal["pec", "periodic"]
@@ -54,7 +53,7 @@ def yee(polarisation: Polarisation | None, boundary: Wall | tuple[Wall, ...], nd
             f"polarisation = {shown(polarisation)} on a grid with 3 axes, expected None: all components are coupled; drop it"
         )
     letters = "" if ndim == 3 else "TM" if polarisation is None else one_of("polarisation", polarisation, ("TM", "TE"))
-    require_no_names("boundary", boundary, axes_of(ndim))
+    require_no_names("boundary", boundary, ("y", "yx", "zyx")[ndim - 1])
     walls = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * ndim
     if len(walls) != ndim:
         raise ParameterError(f"boundary = {shown(boundary)}, expected 'pec' or 'periodic', or {ndim} of them; give one an axis")
