@@ -24,7 +24,8 @@ HALO = 6  # cells; at least the reach of any case
 def pullback(graph: Any, outputs: Any, cotangents: Any, wanted: Any, extended: Any, shape: Any, halo: Any) -> dict[str, Any]:
     """Cotangents of the wanted fields, name -> boundary rules, from those of the outputs. An output without one counts as zero."""
     terms = transposed(graph, outputs, [*cotangents], [*wanted], len(shape))
-    return scattered(terms, cotangents, wanted, extended, shape, halo)
+    arrays = {name: array for name, array in extended.items() if isinstance(array, np.ndarray)}  # laps of loops are none
+    return scattered(terms, cotangents, wanted, arrays, shape, halo)
 
 
 class Reference:
