@@ -24,8 +24,12 @@ HALO = 6  # cells; at least the reach of any case
 def pullback(graph: Any, outputs: Any, cotangents: Any, wanted: Any, extended: Any, shape: Any, halo: Any) -> dict[str, Any]:
     """Cotangents of the wanted fields, name -> boundary rules, from those of the outputs. An output without one counts as zero."""
     terms = transposed(graph, outputs, [*cotangents], [*wanted], len(shape))
-    arrays = {name: array for name, array in extended.items() if isinstance(array, np.ndarray)}  # laps of loops are none
-    return scattered(terms, cotangents, wanted, arrays, shape, halo)
+    return scattered(terms, cotangents, wanted, _arrays(extended), shape, halo)
+
+
+def _arrays(fields: Any) -> dict[str, Any]:
+    """The fields, without the laps of loops."""
+    return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
 
 
 class Reference:
@@ -67,11 +71,11 @@ class Reference:
                 laps = out[f"laps of {stage.name}"] = []
                 for _ in range(stage.count):
                     laps.append(self._lap(stage, cells, out))
-                    cells = evaluate(list(stage.body.outputs.values()), laps[-1], self.grid.shape, self.halo)
+                    cells = evaluate(list(stage.body.outputs.values()), _arrays(laps[-1]), self.grid.shape, self.halo)
                 for output, value in zip(stage.outputs, cells, strict=True):
                     out[output.name] = pad(np.array(value), self.halo, output.rules)
             else:
-                (value,) = evaluate([stage.node], out, self.grid.shape, self.halo)
+                (value,) = evaluate([stage.node], _arrays(out), self.grid.shape, self.halo)
                 out[stage.name] = pad(np.array(value), self.halo, stage.rules)
 
     def _lap(self, stage: Repeat, cells: Any, around: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +150,9 @@ class Reference:
             names = list(states)
             states = {
                 k: np.array(v)
-                for k, v in zip(names, evaluate([self.step.outputs[k] for k in names], fields, self.grid.shape, self.halo), strict=True)
+                for k, v in zip(
+                    names, evaluate([self.step.outputs[k] for k in names], _arrays(fields), self.grid.shape, self.halo), strict=True
+                )
             }
             states = self._existing(states)
             for s in traces:

@@ -163,8 +163,7 @@ def _evaluated(
     values: dict[int, Any] = {}
     if scratch is not None:
         scratch.renew(shape)
-    types = [array.dtype for array in extended.values() if isinstance(array, np.ndarray)]
-    dtype = np.result_type(*types) if types else np.dtype(np.float64)
+    dtype = np.result_type(*extended.values()) if extended else np.dtype(np.float64)
     whole = set[int]()  # values at all cells
     ours = dict[int, list[Array]]()  # those in arrays of `scratch`, with the list that gets them back
     for number, op, data, args, function, kind, done in _turns(roots):

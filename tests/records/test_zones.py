@@ -97,6 +97,7 @@ def test_a_column_of_temperatures_is_not_the_times(tmp_path: Path, times: str) -
         ("year,month,day,time,level", "2011,3,11,09:30,0.1", "2011-03-11T09:30"),
         ("year,doy,time,level", "2011,70,09:30,0.1", "2011-03-11T09:30"),
         ("year,month,day,hour,minute,second,level", "2011,3,11,9,30,12.5,0.1", "2011-03-11T09:30:12.500"),
+        ("Year,Month,Day,Hour,Minute,Second,Hhaven", "2011,3,11,9,30,12.5,0.1", "2011-03-11T09:30:12.500"),
         ("year,month,day,hour (JST),level", "2011,3,11,9,0.1", None),
         ("YYYY,MM,DD,HHMM,level", "2011,03,11,0930,0.1", None),
         ("year,month,day,hours,level", "2011,3,11,9,0.1", None),

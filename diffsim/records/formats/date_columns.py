@@ -18,8 +18,9 @@ _BRACKETS = re.compile(r"\s*([(\[][^()\[\]]*[)\]])\s*$")
 _SECOND = re.compile(r"\d{1,2}(?:\.\d+)?")
 _DIGITS = re.compile(r"((?:19|20)\d{2})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 """A day in digits alone, as 20110311."""
-
-
+_LETTERS_ALONE = re.compile(r"[A-Za-z]+")
+HOURS = frozenset({"hour", "hours", "hr", "hrs", "hh", "hhmm", "hhmmss"})
+"""First words of names of hours and clocks, in small letters."""
 ORDINAL = "doy"
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 """Names of the parts of a date, in small letters. Those from "hour" on may be left out."""
@@ -48,12 +49,12 @@ def _part_columns(columns: Mapping[str, list[str]]) -> list[str]:
         there = [part for part in wanted if part in parts]
         own = [parts[part] for part in there] if len(there) >= len(wanted) - 3 and there == list(wanted[: len(there)]) else []
     others = (name for name in columns if name not in own)
-    return [] if any(name.lower().startswith(("hour", "hh", "hr")) for name in others) else own
+    return [] if any(HOURS.intersection(_LETTERS_ALONE.findall(name.lower())[:1]) for name in others) else own
 
 
 def _is_part(name: str, text: str) -> bool:
     """True if a text is a whole number, or the seconds of a date."""
-    seconds = _BRACKETS.sub("", name) in (*LETTERS[-1], PARTS[-1])
+    seconds = _BRACKETS.sub("", name).lower() in ("ss", PARTS[-1])
     return text.isdecimal() or (seconds and _SECOND.fullmatch(text) is not None)
 
 
