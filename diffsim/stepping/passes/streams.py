@@ -31,12 +31,14 @@ def rows_together(program: Program, nest: Nest) -> int:
     order 8 with 2 and 4 rows 2.4, 2.5.
 
     A processor fetches ahead along few rows. Elastic waves at 200 x 200, 4 rows and 1 row, us a step: forward 57 and 57, with residuals of
-    5 fields 165 and 110, adjoint 290 and 185.
+    5 fields 165 and 110, adjoint 290 and 185. In three dimensions each plane that is read counts.
     """
     nodes = [a.node for a in nest.assigns]
-    far = max((abs(o[-2]) for found in program.reads(nodes).values() for o in found if len(o) > 1), default=0)
+    reads = program.reads(nodes)
+    far = max((abs(o[-2]) for offsets in reads.values() for o in offsets if len(o) > 1), default=0)
     block = 1 if far == 0 else 4 if far <= 2 or reads_unaligned() else 2
-    streams = len({a.target for a in nest.assigns} | {program.places[name] for name in program.reads(nodes)})
+    planes = {(program.places[name], o[:-2]) for name, offsets in reads.items() for o in offsets}
+    streams = len(planes) + len({a.target for a in nest.assigns}.difference(place for place, _ in planes))
     while block > 1 and (block * operations(nodes) > LONGEST_BODY or block * streams > MOST_STREAMS):
         block //= 2
     return block

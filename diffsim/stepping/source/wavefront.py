@@ -55,7 +55,7 @@ hundred cells."""
 LARGE = 4
 """Times the caches of the cores that the fields of one step take at least, if its nests are swept."""
 LEAST_BAND = 8
-"""Rows of a band, at least."""
+"""Rows of a band, at least. More than two steps are swept together in bands only if these have room."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,9 @@ class Wavefront:
         size, cores = _step_bytes(program, fields), workers * core_cache_bytes()
         if self.steps == 1:
             return 2 * workers * self._plane_bytes(program, fields) <= last_cache_bytes() and LARGE * cores < size
-        without_residuals = program.direction > 0 and 1 not in program.entries.values()
         if self.bands is not None:
-            return without_residuals and cores < size
-        caches = [last_cache_bytes(), *((cores,) if without_residuals else ())]
+            return cores < size
+        caches = [last_cache_bytes(), *(() if _has_residuals(program) else (cores,))]
         return any(2 * workers * self._plane_bytes(program, fields) <= cache < size for cache in caches)
 
     def _plane_bytes(self, program: Program, fields: StoredFields) -> int:
@@ -192,7 +191,8 @@ class Wavefront:
         return total
 
     def _bands(self, program: Program, fields: StoredFields, written: set[str]) -> Bands | None:
-        """Bands with room in the cache of a core, or None if planes cannot be cut into at least two, or have room themselves.
+        """Bands with room in the cache of a core, or None if planes cannot be cut into at least two, or have room themselves, or if
+        bands of several steps have none.
 
         The first rows of a stage's bands are multiples of `Bands.lag`. So either a band of a stage has no row, or all those at the side on
         which cells outside depend.
@@ -203,10 +203,17 @@ class Wavefront:
             return None
         unit = max(rows_together(program, variant) for nest in nests for variant in nest.variants)
         far = _reach(program, [assign.node for nest in nests for assign in nest.assigns], written, 1)
-        lag, halo = _multiple(max(far, margin, 1), unit), layout.row_halo[1]
-        row = max(1, self._plane_bytes(program, fields) // (layout.rows[1] + 2 * halo))  # small regions: less than a byte
-        bands = Bands(_multiple(max(core_cache_bytes() // row - 2 * halo, LEAST_BAND), lag), lag)
-        return bands if bands.count(layout) > 1 else None
+        lag = _multiple(max(far, margin, 1), unit)
+        room = self._room(program, fields)
+        bands = Bands(_multiple(max(room, LEAST_BAND), lag), lag)
+        fewest = min(steps for steps in TOGETHER if steps > 1)
+        return bands if bands.count(layout) > 1 and (room >= LEAST_BAND or self.steps == fewest) else None
+
+    def _room(self, program: Program, fields: StoredFields) -> int:
+        """The rows of a band for which the cache of a core has room, halos besides."""
+        row_halo, rows = 2 * fields.layout.row_halo[1], fields.layout.rows[1]
+        row = max(1, self._plane_bytes(program, fields) // (rows + row_halo))  # small regions: less than a byte
+        return core_cache_bytes() // row - row_halo
 
 
 def _multiple(rows: int, unit: int) -> int:
@@ -221,7 +228,8 @@ def _simple(operation: object) -> bool:
 
 
 def ways(program: Program, fields: StoredFields, workers: int, tallest: int) -> list[Wavefront]:
-    """The ways in which steps of a program are computed together where that pays, the most steps first.
+    """The ways in which steps of a program are computed together where that pays, the most steps first. Steps with residuals gain less by
+    bands than by whole planes.
 
     Args:
         program: the program of a step.
@@ -236,7 +244,14 @@ def ways(program: Program, fields: StoredFields, workers: int, tallest: int) -> 
         for banded in ((True, False) if steps > 1 else (False,))
         for size in reversed(sizes)
     )
-    return [each for each in candidates if each is not None and each.pays(program, fields, workers)]
+    paying = [each for each in candidates if each is not None and each.pays(program, fields, workers)]
+    whole = [each for each in paying if each.bands is None]
+    return whole if whole and _has_residuals(program) else paying
+
+
+def _has_residuals(program: Program) -> bool:
+    """Whether a step writes residuals, or reads them."""
+    return program.direction < 0 or 1 in program.entries.values()
 
 
 def _step_bytes(program: Program, fields: StoredFields) -> int:

@@ -26,7 +26,7 @@ SHAPE = (67, 27, 9)
 def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing fits into a cache, so planes are cut wherever they can be, into bands as narrow as they can be."""
     monkeypatch.setattr(Wavefront, "pays", lambda *_: True)
-    monkeypatch.setattr(wavefront, "core_cache_bytes", lambda: 0)
+    monkeypatch.setattr(Wavefront, "_room", lambda *_: 1)
     monkeypatch.setattr(wavefront, "LEAST_BAND", 1)
 
 
