@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ class Entry:
     value: Any
     doc: str
 
-    @property
+    @cached_property
     def sections(self) -> dict[str, str]:
         """The text of each section; text in none of them is under ""."""
         return dict(sections(self.doc))
