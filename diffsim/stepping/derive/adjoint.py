@@ -98,14 +98,21 @@ def adjoint_program(
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
     reverse = Reverse(step, own_outputs, within)
 
+    def gathered(name: str, target: Place, rules: Rules) -> Assign:
+        """The cotangent of a field, after the products of which it is the sum."""
+        assign = reverse.gathered(name, target, rules, inline)
+        new = {product: node for product, node in reverse.products.items() if product not in parts}
+        add({product: Assign(Place(product), node, step.cotangent_rules) for product, node in new.items()})
+        return assign
+
     def gather(name: str, placed: Placed) -> None:
         """Add the parts that compute the cotangent of a field. For a slim field these are the cotangent of each cell, and then totals."""
         if placed.axes is None:
-            new: dict[str, Part] = {bar(name): reverse.gathered(name, Place(bar(name)), placed.rules, inline)}
+            new: dict[str, Part] = {bar(name): gathered(name, Place(bar(name)), placed.rules)}
         else:
             cells = f"{bar(name)} of each cell{within}"
             total = Total(bar(name), cells, tuple(range(ndim)), Slim(placed.axes, series=True))
-            new = {cells: reverse.gathered(name, Place(cells), placed.rules, inline), bar(name): total}
+            new = {cells: gathered(name, Place(cells), placed.rules), bar(name): total}
         add(new)
 
     def add(new: Mapping[str, Part]) -> None:
@@ -135,7 +142,7 @@ def adjoint_program(
             places[_later(bar(state), extra)] = Place(bar(state), depth - 1 - extra)
 
     for state in own_bars:
-        plain = reverse.gathered(state, Place(bar(state), depths[bar(state)]), step.states[state].rules, inline)
+        plain = gathered(state, Place(bar(state), depths[bar(state)]), step.states[state].rules)
         node = plain.node
         for follower, primary in follows.items():
             if follower in delayed:
@@ -155,7 +162,7 @@ def adjoint_program(
             (first if depths[bar(state)] == 1 else scatters).append(scatter)  # before a step may overwrite the seed
     for coefficient, placed in step.coefficients.items():
         if coefficient in terms:
-            plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
+            plain = gathered(coefficient, Place(bar(coefficient)), placed.rules)
             parts[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
     last: list[PointScatter] = []
     own = _own_stages(step, parts, places) if points_last else {}

@@ -34,6 +34,9 @@ MOST = 6
 """Terms for each offset of a contribution, beyond which what a cell gives at an offset is one value, in three dimensions: planes of kept
 values take more time than operations."""
 
+PLANES = 8
+"""Planes in which neighbours read a product, from which on it is stored, in three dimensions: in place of those of each of its factors."""
+
 Weighted = tuple[Node, dict[Offset, float]]
 """An expression at a cell, and the weights that it has at offsets from there."""
 
@@ -77,6 +80,7 @@ class Reverse:
         other_sums: the id of a gathered sum -> the same sum in another form: terms that a cell gives at one offset are one value if they
             share costly operations. This form may keep fewer values for neighbours, or compute shared operations once for each neighbour.
         bodies: the expressions of the step, and the values that it uses at several cells, by name.
+        products: sums of products at one cell that are stored for those which read them in many planes, by name.
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
 
@@ -85,6 +89,7 @@ class Reverse:
         self.other_sums: dict[int, Node] = {}
         self.zero, self._rules = (0,) * step.grid.ndim, step.cotangent_rules
         self.terms: dict[str, dict[Offset, Node]] = {}
+        self.products: dict[str, Node] = {}
         self._stages = {s.name: s for s in _moving(step)}
         self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
         delayed = {state for state, (_, steps) in step.delays().items() if steps}
@@ -414,7 +419,8 @@ class Reverse:
         return sorted([*costly, *([number] for number in cheap)])
 
     def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
-        """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""
+        """The terms, where sums of products at one cell that several offsets read are in `inline`, or in `products`: one for products with
+        equal weights."""
         graph = self.graph
         sums: dict[tuple[tuple[Offset, float], ...], list[Node]] = {}
         for core, weights in cores:
@@ -424,8 +430,10 @@ class Reverse:
                 yield core, weights
         for key, products in sums.items():
             whole = graph.sum(products)
-            inline[f"product {whole.id}"] = whole
-            yield graph.read(f"product {whole.id}", self.zero), dict(key)
+            name = f"product {whole.id}{self.within}"
+            stored = len(self.zero) == 3 and len({offset[0] for offset, _ in key}) >= PLANES
+            (self.products if stored else inline)[name] = whole
+            yield graph.read(name, self.zero), dict(key)
 
 
 def _within(inner: Box, outer: Box) -> bool:
