@@ -91,3 +91,17 @@ def test_a_body_of_many_arrays_takes_one_row() -> None:
             assert rows == 1 or rows * len(arrays) <= MOST_STREAMS
     (nest,) = forward_program(traced(STAGGERED[0]), ()).nests
     assert rows_together(forward_program(traced(STAGGERED[0]), ()), nest) > 1
+
+
+@pytest.mark.parametrize("order", [2, 4, 8])
+def test_each_plane_of_an_array_counts(order: int) -> None:
+    grid = ds.Grid((20, 21, 22), 10.0)
+    for equation in (ds.solvers.Acoustic(grid, 1e-3, order=order), ds.solvers.Elastic(grid, 1e-3, order), ds.solvers.Heat(grid, 1.0)):
+        program = forward_program(traced(equation), ())
+        for nest in program.nests:
+            reads = program.reads([a.node for a in nest.assigns])
+            planes = {(program.places[name], offset[0]) for name, offsets in reads.items() for offset in offsets}
+            rows = rows_together(program, nest)
+            assert rows == 1 or rows * len(planes) <= MOST_STREAMS
+    (nest,) = forward_program(traced(ds.solvers.Acoustic(GRID, 1e-3, order=order)), ()).nests
+    assert rows_together(forward_program(traced(ds.solvers.Acoustic(GRID, 1e-3, order=order)), ()), nest) > 1
