@@ -181,7 +181,7 @@ def _times_by_what_they_hold(variables: Variables, values: str) -> str | None:
     out = []
     for name in variables.names:
         before, _, last = name.rpartition("/")
-        if name == values or before not in ("", group):
+        if name == values or before not in ("", group) or not variables.may_be_list(name):
             continue
         try:
             times = variables.read(name)
@@ -210,7 +210,7 @@ def _require_no_others(variables: Variables, layout: Layout, samples: int) -> No
     for name in variables.names:
         before, _, last = name.rpartition("/")
         usual = last == WORDS[2] or last.lower() in WORDS[:2]
-        if before != group or name == layout.values:
+        if before != group or name == layout.values or not variables.may_be_list(name):
             continue
         try:
             times = variables.read(name)

@@ -61,8 +61,8 @@ def unnamed_coordinates(variables: Variables, name: str, axes: Sequence[str]) ->
         return ()
     lengths: dict[str, int] = {}
     for each in variables.names:
-        place = None if each == name else _read(variables, each)
-        if place is None or place.values.ndim != 1 or len(place.values) < 3 or place.unit or is_count(place):
+        place = None if each == name else _list(variables, each)
+        if place is None or len(place.values) < 3 or place.unit or is_count(place):
             continue
         rising = place.values if len(axes) == 1 or place.values[-1] > place.values[0] else place.values[::-1]
         if even_spacing(rising, EVENLY) is not None:
@@ -167,13 +167,22 @@ def _means(name: str, axis: str) -> bool:
 
 def _has_times(variables: Variables, name: str) -> bool:
     """True if an array has times by what it holds, whatever its name: a list of dates, or of numbers with a unit of time."""
-    place = _read(variables, name)
-    return place is not None and place.values.ndim == 1 and is_of_time(place)
+    place = _list(variables, name)
+    return place is not None and is_of_time(place)
 
 
 def _is_number_of_cells(place: Variable, axis: str) -> bool:
     """True if numbers are those of cells. Times from 0 or 1 are times, even if they are whole: a run has its own steps."""
     return by_name(axis) != "t" and is_count(place)
+
+
+def _list(variables: Variables, name: str) -> Variable | None:
+    """An array of numbers in a row; None: it is none. Others, which may be too large to read them all, are not read where a format tells
+    shapes."""
+    if sum(n > 1 for n in variables.shape_of(name) or ()) > 1:
+        return None
+    place = _read(variables, name)
+    return place if place is not None and place.values.ndim == 1 else None
 
 
 def _read(variables: Variables, name: str) -> Variable | None:

@@ -139,6 +139,14 @@ class Variables:
         """The array of that name, one of `names`."""
         raise NotImplementedError
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of an array without its values; None: only values tell it."""
+        return None
+
+    def may_be_list(self, name: str) -> bool:
+        """False if an array certainly has several dimensions. It may be too large to read."""
+        return len(self.shape_of(name) or ()) < 2
+
     def along(self, name: str, axis: str) -> Variable | None:
         """The coordinates of an array along one of its axes, of one dimension; None: the file has none.
 

@@ -81,6 +81,12 @@ class Hdf5File(Variables):
                 values[raw == fill] = np.nan
             return described(values, axes, attributes)
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of the data set; None: it has none."""
+        with _opened(self.path) as file:
+            shape = file[name].shape
+            return None if shape is None else tuple(int(n) for n in shape)
+
     def belongings(self, name: str) -> tuple[str, ...]:
         """Names of the data sets that the attribute `coordinates` of a data set names, as NetCDF writes it."""
         with _opened(self.path) as file:

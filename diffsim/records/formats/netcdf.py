@@ -48,6 +48,11 @@ class NetcdfFile(Variables):
                 raise DataError(f"{what}: expected numbers, found damage ({reason_shown(error)}); copy the file again") from None
             return described(unpacked(raw, attributes, what, default_fill=True), tuple(map(str, variable.dimensions)), attributes)
 
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """The shape of the variable."""
+        with _opened(self.path) as file:
+            return tuple(int(n) for n in _variable(file, name).shape)
+
     def belongings(self, name: str) -> tuple[str, ...]:
         """Names of the variables that the attribute `coordinates` of a variable names."""
         with _opened(self.path) as file:

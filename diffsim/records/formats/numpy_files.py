@@ -93,6 +93,18 @@ class NumpyFile(Variables):
             return Variable(seconds_of(values, what), "s", axes, typed=True)
         return Variable(numbers(values, what), "", axes)
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of an array, from its header; None: its file is damaged, or it is none of numbers."""
+        shapes: list[tuple[int, ...]] = []
+
+        def no_row(where: str, shape: tuple[int, ...], fortran: bool) -> tuple[int, ...]:
+            shapes.append(shape)
+            return shape and (0, *shape[1:])
+
+        with contextlib.suppress(DataError):
+            load_array(self.path, name, no_row, "iufmM")
+        return shapes[0] if shapes else None
+
     def labels(self, name: str) -> Labels | None:
         """The texts of an array."""
         try:
